@@ -14,14 +14,14 @@ import (
 // backliteTask is a message as a backlite task.
 type backliteTask struct{ Body json.RawMessage }
 
-// Config names the queue.
+// Config returns the configuration of the queue.
 func (backliteTask) Config() backlite.QueueConfig {
 	return backlite.QueueConfig{Name: "messages", MaxAttempts: 4, Backoff: 30 * time.Second, Timeout: 300 * time.Second}
 }
 
-// backliteSends is n senders in one process, each adding one task at a time, into a database made as backlite's manual
-// does. Its driver syncs at checkpoints only (synchronous NORMAL), so that a power cut takes back what was
-// acknowledged; with full it syncs every commit.
+// backliteSends measures n senders in one process. Each adds one task at a time to a database created as in
+// backlite's manual. Its driver syncs only at checkpoints (synchronous NORMAL), so that a power cut loses
+// acknowledged tasks. If full is set, it syncs every commit.
 func backliteSends(n int, full bool) func(*Run) Measures {
 	return func(r *Run) Measures {
 		dsn := "file:" + filepath.Join(r.Dir, "backlite.db") + "?_journal=WAL&_timeout=5000"

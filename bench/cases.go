@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// cases lists every case, in the order of the report. Each stands in a file of its own, with its contestants.
+// cases lists every case, in the order of the report. Each case is in a separate file with its contestants.
 var cases = []Case{
 	sends(1, "In addition to writing the two rows, a send reads the last stored time and the version of the configuration (6 µs). "+
 		"It also takes its turn among the processes (2 µs), looks for listeners (1 µs), makes an ID that sorts by time, and checks "+
@@ -57,7 +57,7 @@ var cases = []Case{
 	serverWakeup,
 }
 
-// findCase returns nil when there is no such case.
+// findCase returns the case with a name, or nil if there is none.
 func findCase(name string) *Case {
 	for i := range cases {
 		if cases[i].Name == name {
@@ -67,7 +67,7 @@ func findCase(name string) *Case {
 	return nil
 }
 
-// sends is the case of n senders in one process.
+// sends returns the case of n senders in one process.
 func sends(n int, missed string, targets ...Target) Case {
 	title := "durable sends, 1 sender in a process"
 	about := "Each sender sends one message after another for three seconds. " + aboutSends + aboutPeerSends

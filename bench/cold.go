@@ -41,7 +41,7 @@ func coldMailroom(r *Run, path string, _ int) *exec.Cmd {
 		"--message-type", "task_assignment", "--payload", letterPayload)
 }
 
-// coldSQLite returns a command that inserts one message. The sqlite3 command syncs every commit unless told otherwise.
+// coldSQLite returns a command that inserts one message. The sqlite3 command syncs every commit by default.
 func coldSQLite(_ *Run, path string, i int) *exec.Cmd {
 	const at = "strftime('%Y-%m-%dT%H:%M:%fZ','now')"
 	id := fmt.Sprintf("msg-%s-%d", time.Now().UTC().Format("20060102150405.000000"), i)
@@ -54,11 +54,11 @@ func coldSQLite(_ *Run, path string, i int) *exec.Cmd {
 		COMMIT`, id, letterPayload, at))
 }
 
-// starts measures a command that sends one message: how long it takes, and how much memory.
+// starts measures the duration and the memory of a command that sends one message.
 func starts(command func(r *Run, path string, i int) *exec.Cmd) func(*Run) Measures {
 	return func(r *Run) Measures {
 		path, n, i := r.newMailroom("sender", "recipient"), r.scaled(100, 10), 0
-		said := must(os.Create(filepath.Join(r.Dir, "said"))) // a file, so that nothing of ours runs beside the command
+		said := must(os.Create(filepath.Join(r.Dir, "said"))) // a file needs no work of this process
 		defer said.Close()
 		next := func() *exec.Cmd { i++; return command(r, path, i) }
 		once := func() {
@@ -75,7 +75,7 @@ func starts(command func(r *Run, path string, i int) *exec.Cmd) func(*Run) Measu
 		}
 		slices.Sort(peaks)
 		r.serve(path)
-		// The daemon delivers each message; the next is sent when it has done so.
+		// The daemon delivers each message before the next one is sent.
 		held := timed(n, func() { r.rest(15 * time.Millisecond) }, once)
 		return Measures{
 			"alone_ms": milliseconds(alone), "held_ms": milliseconds(held), "peak_kib": float64(peaks[2]),
@@ -89,7 +89,7 @@ type served struct {
 	address string // of its endpoint, if it has one
 }
 
-// serve starts a daemon, with further options, until the end of the run, and waits until it serves.
+// serve starts a daemon with further options until the end of the run, and waits until it is ready.
 func (r *Run) serve(path string, options ...string) *served {
 	cmd := exec.CommandContext(r.ctx, r.Mailroom, append([]string{"serve", "--db", path, "--json"}, options...)...)
 	cmd.Dir = filepath.Dir(path)
@@ -108,7 +108,7 @@ func (r *Run) serve(path string, options ...string) *served {
 	return &served{cmd, hello.Listening}
 }
 
-// vmField reads a line of /proc/PID/status that ends with kB: VmHWM, VmRSS.
+// vmField returns the value of a line of /proc/PID/status that ends with kB: VmHWM, VmRSS.
 func vmField(pid int, name string) (kib int64, err error) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"mailroom/orchestrator/traffic"
 )
 
-// asked are the commands that each view of the console runs to be shown.
+// asked maps each view of the console to the commands that it runs.
 var asked = map[string][][2]string{
 	"now": {{"now", `{}`}, {"room", `{}`}, {"stats", `{"since":"1h","every":"1m","waiting":true}`},
 		{"doctor", `{"try":false,"quick":true}`}},
@@ -72,8 +72,8 @@ func runConsole(r *Run) Measures {
 	return m
 }
 
-// consoleDatabase makes a database with so many messages that have ended and a thousand dead letters, and counts
-// what the traces tell, as a daemon does by and by.
+// consoleDatabase creates a database with the given number of finished messages and a thousand dead letters, and
+// counts the events of the traces, as a daemon does over time.
 func (r *Run) consoleDatabase(rows int) (path string) {
 	path = r.newMailroom(append(numbered("worker", 10), numbered("sender", 8)...)...)
 	finished{Rows: rows, Status: "delivered", Ended: time.Minute, Senders: 8}.fill(path)
@@ -94,7 +94,7 @@ func (r *Run) consoleDatabase(rows int) (path string) {
 	return path
 }
 
-// console is a daemon with an endpoint, and a token with the right to everything.
+// console is a daemon with an endpoint, and a token with all rights.
 type console struct {
 	*served
 	token string
@@ -110,7 +110,7 @@ func (r *Run) serveConsole(path string) (c console) {
 	return c
 }
 
-// request is one to the console.
+// request sends a request to the console.
 func (c console) request(ctx context.Context, method, path, body string) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, method, c.address+path, strings.NewReader(body))
 	if err != nil {
@@ -121,7 +121,7 @@ func (c console) request(ctx context.Context, method, path, body string) (*http.
 	return http.DefaultClient.Do(request)
 }
 
-// asks runs a command over HTTP n times, and returns the 95th percentile of how long it took.
+// asks runs a command over HTTP n times, and returns the 95th percentile of its duration.
 func (c console) asks(ctx context.Context, command, params string, n int) (time.Duration, error) {
 	var took []time.Duration
 	for range n {
@@ -144,7 +144,7 @@ func (c console) asks(ctx context.Context, command, params string, n int) (time.
 	return took[len(took)*95/100], nil
 }
 
-// steadily sends 500 messages a second, and notes how long each send took.
+// steadily sends 500 messages per second, and records the duration of each send.
 type steadily struct {
 	mu   sync.Mutex
 	took []time.Duration
@@ -179,7 +179,7 @@ func (s *steadily) send(ctx, until context.Context, e *delivery.Engine) error {
 	}
 }
 
-// lately returns the median time of the sends since the last call.
+// lately returns the median duration of the sends since the last call.
 func (s *steadily) lately() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

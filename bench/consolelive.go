@@ -48,7 +48,7 @@ func runConsoleLive(r *Run) Measures {
 	return m
 }
 
-// costOfPage measures how much longer sends take while somebody asks what a page asks.
+// costOfPage measures how much longer sends take while a client sends the requests of a page.
 func (r *Run) costOfPage(m Measures, sends *steadily, c console) {
 	phase, pid := r.scaledTime(2*time.Second, 500*time.Millisecond), c.cmd.Process.Pid
 	measure := func(during func(context.Context) error) (took, cpu time.Duration) {
@@ -74,7 +74,7 @@ func (r *Run) costOfPage(m Measures, sends *steadily, c console) {
 	m["daemon_cpu_with_page_ms_per_s"] = milliseconds(asking) / (phase * time.Duration(n)).Seconds()
 }
 
-// newest sends on the ids of the newest messages of which a stream of events tells, until it ends.
+// newest passes on the IDs of the newest messages in a stream of events, until the stream ends.
 func newest(events io.Reader, ids chan []string) {
 	var held []string
 	for lines := bufio.NewScanner(events); lines.Scan(); {
@@ -90,7 +90,7 @@ func newest(events io.Reader, ids chan []string) {
 	}
 }
 
-// actAsPage follows the stream of events, and asks what the view Messages asks, until ctx ends.
+// actAsPage reads the stream of events, and runs the commands of the view Messages, until ctx ends.
 func (c console) actAsPage(ctx context.Context) error {
 	response, err := c.request(ctx, http.MethodGet, "/v1/events", "")
 	if err != nil {
@@ -144,13 +144,13 @@ func (r *Run) watchPage(m Measures, e *delivery.Engine, c console) {
 	m["seen_ms"] = r.untilSeen(e, tab, r.scaled(10, 3))
 }
 
-// evaluated is the value of an expression in a tab, when its promise is kept.
+// evaluated returns the value of an expression in a tab, after its promise is fulfilled.
 func evaluated[T any](tab context.Context, expression string) T {
 	return must(chromedp.Run(tab, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise)))
 }
 
-// untilSeen sends so many messages that the page of a tab is to show, and returns the longest that it took until one
-// stood there, in milliseconds.
+// untilSeen sends n messages that the page in a tab must show, and returns the longest time until one was shown, in
+// milliseconds.
 func (r *Run) untilSeen(e *delivery.Engine, tab context.Context, n int) (longest float64) {
 	evaluated[map[string]int64](tab, rowsSeen)
 	sent := map[string]int64{}
@@ -173,7 +173,7 @@ func (r *Run) untilSeen(e *delivery.Engine, tab context.Context, n int) (longest
 	return longest
 }
 
-// show goes to an address of the page, and waits until what belongs there is shown.
+// show returns a script that opens an address of the page, and waits until its content is shown.
 func show(path string) string {
 	return fmt.Sprintf(`(async () => {
 		history.pushState(null, "", %q);
@@ -183,7 +183,8 @@ func show(path string) string {
 	})()`, path)
 }
 
-// longTasks shows an address, and returns how long the tasks of more than 50 ms took that came then.
+// longTasks returns a script that shows an address, and returns the durations of the following tasks that took more
+// than 50 ms.
 func longTasks(path string, watched time.Duration) string {
 	return fmt.Sprintf(`(async () => {
 		await %s;
@@ -197,7 +198,7 @@ func longTasks(path string, watched time.Duration) string {
 	})()`, show(path), watched.Milliseconds())
 }
 
-// rowsSeen returns when each row that the table has had since the first call came to be there.
+// rowsSeen returns when each row of the table first appeared, since the first call.
 const rowsSeen = `(async () => {
 	if (!window.rowsSeen) {
 		window.rowsSeen = {};

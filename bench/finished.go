@@ -11,8 +11,8 @@ import (
 	sqlite3 "github.com/mattn/go-sqlite3"
 )
 
-// kept returns a database with so many rows, which make makes. The first round does so, and keeps it beside the folder
-// of its run, where the later ones find it.
+// kept returns a database with the given number of rows, created by make. The first round creates it and keeps it
+// beside the folder of its run, for the later rounds.
 func (r *Run) kept(name string, rows int, make func(rows int) (path string)) (path string) {
 	folder := filepath.Join(filepath.Dir(r.Dir), fmt.Sprintf("%s-%d", name, rows))
 	path = filepath.Join(folder, "mailroom.db")
@@ -25,12 +25,12 @@ func (r *Run) kept(name string, rows int, make func(rows int) (path string)) (pa
 	return path
 }
 
-// openRaw opens a database with nothing but the driver.
+// openRaw opens a database with only the driver.
 func openRaw(path, options string) *sqlite3.SQLiteConn {
 	return must((&sqlite3.SQLiteDriver{}).Open("file:" + path + "?" + options)).(*sqlite3.SQLiteConn)
 }
 
-// finished are messages that have come to their end, as the product leaves them: the row, the inbox and the trace.
+// finished describes finished messages as the product stores them: the row, the inbox and the trace.
 type finished struct {
 	Rows    int
 	Status  string        // delivered (and read), or expired
@@ -38,12 +38,12 @@ type finished struct {
 	Senders int           // sender1 to senderN
 }
 
-// fill writes finished messages straight into a database that nobody else has open and that never held a message. A
-// database that it did not finish must be thrown away.
+// fill writes finished messages directly into a database that is not open elsewhere and never held a message. If fill
+// does not complete, the database must be discarded.
 func (f finished) fill(path string) {
 	conn := openRaw(path, "_mutex=no")
 	check(errors.Join(attempt(func() { f.fillWith(conn) }), conn.Close()))
-	file := must(os.OpenFile(path, os.O_RDWR, 0)) // the kernel would write it during what is measured
+	file := must(os.OpenFile(path, os.O_RDWR, 0)) // otherwise the kernel would write it during the measurement
 	check(errors.Join(file.Sync(), file.Close()))
 }
 
@@ -59,8 +59,7 @@ func (f finished) fillWith(conn *sqlite3.SQLiteConn) {
 	must(conn.Exec("PRAGMA journal_mode=WAL", nil))
 }
 
-// fillPart writes the messages from a number to another in one transaction. They ended one after the other, 50 ms
-// apart.
+// fillPart writes a range of messages in one transaction. They ended one after the other, 50 ms apart.
 func (f finished) fillPart(conn *sqlite3.SQLiteConn, from, to int) {
 	began := time.Now().Add(-f.Ended - time.Duration(f.Rows)*50*time.Millisecond)
 	must(conn.Exec("BEGIN IMMEDIATE", nil))

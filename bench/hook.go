@@ -29,7 +29,7 @@ func runHook(r *Run) Measures {
 		}
 	}
 	call := func() { once(event, "hook", "PostToolUse", "--host", "claude", "--as", "recipient", "--db", path) }
-	call() // the session is noted
+	call() // the session is recorded
 	var versions []time.Duration
 	hooks := timed(r.scaled(100, 10), func() {
 		began := time.Now()

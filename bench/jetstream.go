@@ -12,9 +12,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// startNATS starts a NATS server inside this process, with its streams in files. It must be shut down.
+// startNATS starts a NATS server in this process, with its streams in files. The caller must shut it down.
 //
-// By default it acknowledges a message before the disk has it and syncs every two minutes; with always it syncs each.
+// By default the server acknowledges a message before it is on the disk, and syncs every two minutes. If always is
+// set, it syncs each message.
 func startNATS(dir string, always bool, o server.Options) *server.Server {
 	o.JetStream, o.StoreDir, o.SyncAlways = true, filepath.Join(dir, "jetstream"), always
 	o.NoLog, o.NoSigs, o.JetStreamMaxMemory, o.JetStreamMaxStore = true, true, 1<<30, 1<<40
@@ -33,7 +34,7 @@ func (r *Run) dialJetStream(url string, options ...nats.Option) jetstream.JetStr
 	return must(jetstream.New(conn))
 }
 
-// withJetStream starts a server in this process, and connects to it without a socket, while f runs.
+// withJetStream starts a server in this process, and calls f with a connection to it that uses no socket.
 func (r *Run) withJetStream(always bool, f func(js jetstream.JetStream)) {
 	s := startNATS(r.Dir, always, server.Options{DontListen: true})
 	defer s.WaitForShutdown() // syncs
@@ -41,13 +42,13 @@ func (r *Run) withJetStream(always bool, f func(js jetstream.JetStream)) {
 	f(r.dialJetStream("", nats.InProcessServer(s)))
 }
 
-// addStream makes a stream in files for a subject.
+// addStream creates a stream in files for a subject.
 func (r *Run) addStream(js jetstream.JetStream, name, subject string) {
 	config := jetstream.StreamConfig{Name: name, Subjects: []string{subject}, Storage: jetstream.FileStorage}
 	must(js.CreateStream(r.ctx, config))
 }
 
-// jetStreamSends is n senders in one process, each publishing a message and waiting for its acknowledgement.
+// jetStreamSends measures n senders in one process. Each publishes a message and waits for its acknowledgement.
 func jetStreamSends(n int, always bool) func(*Run) Measures {
 	return func(r *Run) (m Measures) {
 		r.withJetStream(always, func(js jetstream.JetStream) {
@@ -61,12 +62,12 @@ func jetStreamSends(n int, always bool) func(*Run) Measures {
 	}
 }
 
-// jetStreamDelivers moves a backlog from one stream into another, as a delivery into an inbox does.
+// jetStreamDelivers moves a backlog from one stream into another, as a delivery to an inbox does.
 //
-// What a message in Mailroom's inbox has, it has there too: it is stored where its recipient looks, it is gone from
-// what is still to be delivered, and a crash in between makes no second one (the stream drops a repeated Nats-Msg-Id).
-// It is done the fastest way that the client offers: batches of 1,000 are published without waiting for each, and one
-// acknowledgement, waited for, ends the batch.
+// The result corresponds to a message in Mailroom's inbox: the message is stored where its recipient looks, it is
+// removed from the messages to be delivered, and a crash in between causes no duplicate (the stream drops a repeated
+// Nats-Msg-Id). The code uses the fastest way that the client offers: batches of 1,000 are published without waiting
+// for each message, and one awaited acknowledgement ends the batch.
 func jetStreamDelivers(always bool) func(*Run) Measures {
 	return jetStreamBacklog(always, func(r *Run, js jetstream.JetStream, got []jetstream.Msg) {
 		r.publishAll(js, "inbox.recipient", len(got), func(i int) ([]byte, uint64) {
@@ -75,15 +76,15 @@ func jetStreamDelivers(always bool) func(*Run) Measures {
 	})
 }
 
-// jetStreamTakes only takes a backlog and acknowledges it, 1,000 messages with one acknowledgement that is waited for:
-// less than a delivery into an inbox, since nothing but a number is stored.
+// jetStreamTakes only takes a backlog and acknowledges it, 1,000 messages with one awaited acknowledgement. That is
+// less than a delivery to an inbox, since only a number is stored.
 func jetStreamTakes(always bool) func(*Run) Measures {
 	return jetStreamBacklog(always, func(*Run, jetstream.JetStream, []jetstream.Msg) {})
 }
 
 const jetStreamBatch = 1000
 
-// jetStreamBacklog measures how fast a backlog is taken, in batches that are acknowledged once take has returned.
+// jetStreamBacklog measures how fast a backlog is taken, in batches that are acknowledged after take has returned.
 func jetStreamBacklog(always bool, take func(*Run, jetstream.JetStream, []jetstream.Msg)) func(*Run) Measures {
 	return func(r *Run) (m Measures) {
 		backlog := r.scaled(100_000, 2*jetStreamBatch)
@@ -119,7 +120,7 @@ func jetStreamBacklog(always bool, take func(*Run, jetstream.JetStream, []jetstr
 	}
 }
 
-// publishAll publishes n messages, each with an id, and waits for the acknowledgement of all of them.
+// publishAll publishes n messages, each with an ID, and waits until all are acknowledged.
 func (r *Run) publishAll(js jetstream.JetStream, subject string, n int, message func(i int) (data []byte, id uint64)) {
 	acks := make([]jetstream.PubAckFuture, n)
 	for i := range acks {
@@ -137,8 +138,8 @@ func (r *Run) publishAll(js jetstream.JetStream, subject string, n int, message 
 	}
 }
 
-// natsServerRole is a server with its files in a folder, in a process of its own. It says its address, and ends with
-// its input.
+// natsServerRole runs a server with its files in a folder, in a separate process. It sends back its address, and ends
+// when its input ends.
 func natsServerRole(_ *Run, up *wire, dir string) {
 	s := startNATS(dir, true, server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT})
 	defer s.WaitForShutdown()

@@ -59,7 +59,7 @@ func runMonth(r *Run) Measures {
 	return m
 }
 
-// readAll takes what is unread of each of these agents.
+// readAll reads all unread messages of these agents.
 func (r *Run) readAll(e *delivery.Engine, names []string) {
 	for _, name := range names {
 		for more := true; more; {

@@ -2,14 +2,14 @@ package main
 
 import "fmt"
 
-// leastBacklog is how many messages wait in a trial of the cases with a backlog on a server.
+// leastBacklog is the number of waiting messages in a trial of the backlog cases on a server.
 const leastBacklog = 1000
 
 const aboutServer = "The PostgreSQL server is Debian's, with its default settings (fsync and synchronous_commit are on). Each run " +
 	"starts a new server and connects to it through a socket. `server_cpu_us` is the processor time per message of all processes " +
 	"of the server. "
 
-// serverSends is the case of n senders in one process, with the database on a server.
+// serverSends returns the case of n senders in one process, with the database on a server.
 func serverSends(n int, missed string, targets ...Target) Case {
 	title := "on a PostgreSQL server: durable sends, 1 sender in a process"
 	about := aboutServer +
@@ -91,7 +91,7 @@ var serverWakeup = Case{
 	Targets: []Target{{Measure: "median_us", Against: "one-commit", Want: 3, AtMost: true}},
 }
 
-// oneCommit is the median time of a transaction that inserts one row, while nothing else goes on.
+// oneCommit measures the median time of a transaction that inserts one row, while the server is otherwise idle.
 func oneCommit(r *Run) Measures {
 	pool := r.pool(1)
 	must(pool.Exec(r.ctx, `CREATE TABLE letters (

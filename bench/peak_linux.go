@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peakMemory runs a command and returns the most memory that it had resident, in KiB.
+// peakMemory runs a command and returns its peak resident memory, in KiB.
 //
-// The kernel's own account (ru_maxrss) cannot be used: it begins with the memory of the process that started the
-// command, which is more. So the command is traced, and asked just before it ends.
+// The kernel's own figure (ru_maxrss) cannot be used, because it starts with the memory of the process that started
+// the command, which is more. So the command is traced, and its memory is read just before it ends.
 func peakMemory(cmd *exec.Cmd) (kib int64, err error) {
 	runtime.LockOSThread() // a tracer is a thread
 	defer runtime.UnlockOSThread()

@@ -1,6 +1,6 @@
 package main
 
-// peerSends are the peers in the cases of n senders in one process.
+// peerSends returns the peers for the cases of n senders in one process.
 func peerSends(n int) []Contestant {
 	return []Contestant{
 		{Name: "jetstream-always", Run: jetStreamSends(n, true)},
@@ -17,7 +17,7 @@ const aboutPeerSends = "- jetstream-always and jetstream-default are JetStream, 
 	"- backlite is set up as its manual describes. It loses acknowledged messages if the power is cut. backlite-full syncs each " +
 	"commit."
 
-// peerDeliveries are the peers in the case of a backlog that is delivered into inboxes.
+// peerDeliveries returns the peers for the case of a backlog that is delivered to inboxes.
 func peerDeliveries() []Contestant {
 	return []Contestant{
 		{Name: "jetstream-always", Run: jetStreamDelivers(true)},

@@ -7,9 +7,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// pgmqSchema does what pgmq's functions create, send, read and archive do as its documentation and its version 1.6 have
-// it, with the same tables, indexes and kinds of statements: functions in PL/pgSQL that make the text of a statement
-// and execute it. The extension itself is not in Debian.
+// pgmqSchema reimplements pgmq's functions create, send, read and archive according to its documentation and version
+// 1.6, with the same tables, indexes and kinds of statements: functions in PL/pgSQL that build a statement and
+// execute it. The extension itself is not in Debian.
 const pgmqSchema = `
 CREATE SCHEMA pgmq;
 CREATE TABLE pgmq.q_letters (
@@ -74,14 +74,14 @@ BEGIN
         RETURNING msg_id', pgmq.table_of(queue, 'q'), pgmq.table_of(queue, 'a')) USING ids;
 END $$;`
 
-// newPGMQ makes a queue, and n connections to it.
+// newPGMQ creates a queue, and n connections to it.
 func (r *Run) newPGMQ(n int) *pgxpool.Pool {
 	pool := r.pool(n)
 	must(pool.Exec(r.ctx, pgmqSchema))
 	return pool
 }
 
-// pgmqSends is n senders in one process, each with a connection.
+// pgmqSends measures n senders in one process, each with a connection.
 func pgmqSends(n int) func(*Run) Measures {
 	return func(r *Run) Measures {
 		pool := r.newPGMQ(n)
@@ -92,7 +92,7 @@ func pgmqSends(n int) func(*Run) Measures {
 	}
 }
 
-// pgmqTakes reads and archives a backlog, so many messages at a time.
+// pgmqTakes reads and archives a backlog, atATime messages at a time.
 func pgmqTakes(backlog, atATime int) func(*Run) Measures {
 	return func(r *Run) Measures {
 		pool, n := r.newPGMQ(1), r.scaled(backlog, leastBacklog)

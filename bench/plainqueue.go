@@ -11,8 +11,8 @@ import (
 	_ "github.com/mattn/go-sqlite3" // the driver "sqlite3"
 )
 
-// plainQueue is a queue in SQLite as the small ones are built: one table, one connection of database/sql, one
-// transaction for each message sent, taken and removed. It has no trace, no inbox and no idempotency.
+// plainQueue is a simple queue in SQLite: one table, one connection of database/sql, and one transaction for each
+// message sent, taken and removed. It has no trace, no inbox and no idempotency.
 type plainQueue struct{ db *sql.DB }
 
 const plainSchema = `
@@ -26,7 +26,7 @@ CREATE TABLE messages (
 ) STRICT;
 CREATE INDEX messages_queue ON messages (queue, created);`
 
-// openPlainQueue makes a queue. synchronous is FULL or NORMAL.
+// openPlainQueue creates a queue. synchronous is FULL or NORMAL.
 func (r *Run) openPlainQueue(synchronous string) *plainQueue {
 	address := url.URL{Scheme: "file", OmitHost: true, Path: filepath.Join(r.Dir, "plain.db"), RawQuery: url.Values{
 		"_journal_mode": {"WAL"}, "_synchronous": {synchronous}, "_busy_timeout": {"5000"}, "_txlock": {"immediate"},
@@ -38,7 +38,7 @@ func (r *Run) openPlainQueue(synchronous string) *plainQueue {
 	return &plainQueue{db}
 }
 
-// send adds n messages to the queues of these recipients in turns.
+// send adds n messages to the queues of these recipients in turn.
 func (q *plainQueue) send(ctx context.Context, n int, recipients ...string) error {
 	return q.inTransaction(ctx, func(tx *sql.Tx) error {
 		for i := range n {
@@ -52,7 +52,7 @@ func (q *plainQueue) send(ctx context.Context, n int, recipients ...string) erro
 	})
 }
 
-// take claims the oldest message of a queue for a minute, and removes it when it has been worked on: at once.
+// take claims the oldest message of a queue for a minute, and removes it immediately, as if it had been processed.
 func (q *plainQueue) take(ctx context.Context, recipient string) error {
 	var id string
 	var body []byte

@@ -11,8 +11,8 @@ import (
 	"os/exec"
 )
 
-// roles are what a further process of a run can be: `bench role NAME PARAMS`. A role talks with the run that started it
-// by lines of JSON, and ends when its input does.
+// roles are the possible roles of an additional process in a run: `bench role NAME PARAMS`. It exchanges lines of
+// JSON with the run that started it, and ends when its input ends.
 var roles = map[string]func(r *Run, up *wire, params []byte){
 	"sender":      role(senderRole),
 	"waiter":      role(waiterRole),
@@ -21,7 +21,7 @@ var roles = map[string]func(r *Run, up *wire, params []byte){
 	"clearer":     role(clearerRole),
 }
 
-// role makes a role of a function whose parameters come as JSON.
+// role converts a function whose parameters are JSON to a role.
 func role[P any](play func(r *Run, up *wire, params P)) func(*Run, *wire, []byte) {
 	return func(r *Run, up *wire, text []byte) {
 		var params P
@@ -30,7 +30,7 @@ func role[P any](play func(r *Run, up *wire, params P)) func(*Run, *wire, []byte
 	}
 }
 
-// runRole is the main function of such a process. args are what follows the word role.
+// runRole is the main function of a process with a role. args are the arguments after the word role.
 func runRole(ctx context.Context, args []string) error {
 	if len(args) != 2 || roles[args[0]] == nil {
 		return fmt.Errorf("there is no role %q", args)
@@ -39,7 +39,7 @@ func runRole(ctx context.Context, args []string) error {
 	return r.do(func() { roles[args[0]](r, newWire(os.Stdin, os.Stdout), []byte(args[1])) })
 }
 
-// wire carries values as lines of JSON. Reading and writing may be done by two goroutines.
+// wire carries values as lines of JSON. One goroutine may read while another writes.
 type wire struct {
 	in  *json.Decoder
 	out *json.Encoder
@@ -52,7 +52,7 @@ func newWire(in io.Reader, out io.Writer) *wire {
 func (w *wire) say(v any) error  { return w.out.Encode(v) }
 func (w *wire) hear(v any) error { return w.in.Decode(v) }
 
-// heard is the next value that a process sends.
+// heard returns the next value that a process sends.
 func heard[T any](w *wire) (v T) {
 	check(w.hear(&v))
 	return v
@@ -70,7 +70,7 @@ func (w *wire) untilClosed() error {
 	}
 }
 
-// child is a process that plays a role.
+// child is a process with a role.
 type child struct {
 	*wire
 	cmd   *exec.Cmd
@@ -78,8 +78,8 @@ type child struct {
 	ended bool
 }
 
-// startChild starts a process that plays a role, and that ends with the run at the latest. Its standard error is this
-// process's.
+// startChild starts a process with a role, which ends with the run at the latest. It shares the standard error of
+// this process.
 func (r *Run) startChild(role string, params any) *child {
 	cmd := exec.CommandContext(r.ctx, must(os.Executable()), "role", role, string(must(json.Marshal(params))))
 	cmd.Stderr = os.Stderr
@@ -90,7 +90,7 @@ func (r *Run) startChild(role string, params any) *child {
 	return c
 }
 
-// end closes the child's input and waits until it is gone.
+// end closes the child's input and waits until the child has ended.
 func (c *child) end() error {
 	if c.ended {
 		return nil

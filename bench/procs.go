@@ -37,7 +37,7 @@ var procs8 = Case{
 	},
 }
 
-// greedy is one connection that takes SQLite's write lock whenever it can get it.
+// greedy is a connection that takes SQLite's write lock whenever possible.
 type greedy struct {
 	conn                           *sqlite3.SQLiteConn
 	begin, commit, message, traced *sqlite3.SQLiteStmt
@@ -58,7 +58,7 @@ func (r *Run) openGreedy(path, name string) *greedy {
 	}
 }
 
-// insertMessage and insertTrace write what the product writes for one message without options.
+// insertMessage and insertTrace write the rows that the product writes for one message without options.
 const (
 	insertMessage = `
 		INSERT INTO agent_message (message_id, sender, recipient, message_type, payload, status, created_at,
@@ -73,7 +73,7 @@ const (
 // send sends n messages in one transaction.
 func (g *greedy) send(n int) error { return g.write(n, true) }
 
-// write stores n messages, and if they are traced so many rows of the trace, in one transaction.
+// write stores n messages and, if traced is set, as many rows of the trace, in one transaction.
 func (g *greedy) write(n int, traced bool) error {
 	_, err := g.begin.Exec(nil)
 	if err != nil {
@@ -98,14 +98,14 @@ func (g *greedy) write(n int, traced bool) error {
 	return err
 }
 
-// isLocked reports whether an error is one of those that a busy database gives.
+// isLocked reports whether an error is one that a busy database returns.
 func isLocked(err error) bool {
 	var e sqlite3.Error
 	return errors.As(err, &e) && (e.Code == sqlite3.ErrBusy || e.Code == sqlite3.ErrLocked) ||
 		orchestrator.CodeOf(err) == orchestrator.Busy
 }
 
-// senderParams say what a sender process does.
+// senderParams configures a sender process.
 type senderParams struct {
 	Design string // mailroom or greedy
 	Path   string
@@ -113,17 +113,18 @@ type senderParams struct {
 	Pause  time.Duration // between two sends
 }
 
-// sendUntil tells senders that are ready when to begin and when to stop, by uptime. Stop 0: at the end of the input.
+// sendUntil holds the times, as uptimes, at which senders begin and stop. If Stop is 0, they stop when their input
+// ends.
 type sendUntil struct{ Begin, Stop time.Duration }
 
-// sentReport is what a sender says at the end.
+// sentReport is the final report of a sender.
 type sentReport struct {
 	Sent  int
 	Busy  int // sends that failed because the database was locked
 	Worst time.Duration
 }
 
-// openSending returns how a sender of a design sends.
+// openSending returns the send function of a design.
 func openSending(r *Run, p senderParams) (send func() error) {
 	if p.Design == "greedy" {
 		g := r.openGreedy(p.Path, p.Name)
@@ -136,10 +137,10 @@ func openSending(r *Run, p senderParams) (send func() error) {
 	}
 }
 
-// senderRole sends as fast as it is let, until it is told to stop.
+// senderRole sends as fast as possible, until its stop time or the end of its input.
 func senderRole(r *Run, up *wire, p senderParams) {
 	send := openSending(r, p)
-	check(send()) // opens what is opened late
+	check(send()) // initializes everything that is opened lazily
 	check(up.say("ready"))
 	when, ended := heard[sendUntil](up), make(chan error, 1)
 	go func() { ended <- up.untilClosed() }()
@@ -185,20 +186,20 @@ func (r *Run) startSenders(n int, p senderParams) (senders []*child) {
 	return senders
 }
 
-// tell gives all children the same value.
+// tell sends all children the same value.
 func tell(children []*child, v any) {
 	for _, c := range children {
 		check(c.say(v))
 	}
 }
 
-// sums are the reports of senders together: the worst time is that of all, squares are of the numbers that they sent.
+// sums combines the reports of senders: the worst time is the maximum, and squares is the sum of the squares of Sent.
 type sums struct {
 	sentReport
 	squares float64
 }
 
-// sumUp ends senders and takes their reports.
+// sumUp ends senders and combines their reports.
 func sumUp(senders []*child) (sum sums) {
 	for _, c := range senders {
 		c.stdin.Close()

@@ -17,12 +17,12 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// openMailroom opens a database as the product does: with its transports and its bell.
+// openMailroom opens a database as the product does, with its transports and its bell.
 func openMailroom(ctx context.Context, path string) (*delivery.Engine, error) {
 	return openMailroomAt(ctx, path, nil)
 }
 
-// openMailroomAt opens a database whose engine goes by a clock; nil is the usual one.
+// openMailroomAt opens a database with a clock; nil is the system's clock.
 func openMailroomAt(ctx context.Context, path string, now func() time.Time) (*delivery.Engine, error) {
 	return router.Open(ctx, ledger.Options{
 		Path: path, Now: now,
@@ -44,8 +44,8 @@ func (r *Run) within(path string, f func(e *delivery.Engine)) {
 	check(errors.Join(attempt(func() { f(e) }), e.Close()))
 }
 
-// newMailroom makes a database with these agents, in the run's folder or on its server, and returns its path or
-// address. It is closed.
+// newMailroom creates a database with these agents, in the run's folder or on its server, and returns its path or
+// address. The database is closed.
 func (r *Run) newMailroom(names ...string) (path string) {
 	path = filepath.Join(r.Dir, "mailroom.db")
 	if r.server != nil {
@@ -73,7 +73,7 @@ func numbered(stem string, n int) (names []string) {
 	return names
 }
 
-// sendBacklog sends n messages to these recipients in turns, 1,000 in a transaction.
+// sendBacklog sends n messages to these recipients in turn, 1,000 in a transaction.
 func (r *Run) sendBacklog(e *delivery.Engine, recipients []string, n int) {
 	for sent := 0; sent < n; {
 		drafts := make([]orchestrator.Draft, min(1000, n-sent))
@@ -85,14 +85,14 @@ func (r *Run) sendBacklog(e *delivery.Engine, recipients []string, n int) {
 	}
 }
 
-// letter is a message as every contestant sends it.
+// letter returns the message that every contestant sends.
 func letter(sender, recipient string) orchestrator.Draft {
 	return orchestrator.Draft{
 		Sender: sender, Recipient: recipient, Type: "task_assignment", Payload: []byte(letterPayload),
 	}
 }
 
-// letterPayload is a payload as agents send them, of some 200 bytes.
+// letterPayload is a typical payload of agents, of about 200 bytes.
 const letterPayload = `{"task_id":"TASK-31-1","spec_id":"SPEC-031","priority":"high",` +
 	`"files":["orchestrator/send.go","orchestrator/insert.go"],"summary":"Answer senders after the commit",` +
 	`"depends_on":["TASK-30-4"],"attempt":1}`

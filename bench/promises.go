@@ -1,12 +1,12 @@
 package main
 
-// promise is what a contestant's acknowledgement is worth when the power is cut at once.
+// promise describes whether acknowledged messages survive an immediate power cut.
 type promise struct {
 	durable bool
 	how     string
 }
 
-// promises are those of every contestant, by name.
+// promises are the promises of all contestants, by name.
 var promises = map[string]promise{
 	"mailroom":               {true, "WAL, `synchronous=NORMAL`, and a separate fdatasync of the WAL before Mailroom answers, which is as durable as FULL. On a server: `synchronous_commit=on`"},
 	"mailroom-10000-rows":    {true, "the same as mailroom"},

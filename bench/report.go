@@ -14,27 +14,28 @@ import (
 	"time"
 )
 
-// record is what docs/benchmarks/results.json holds: the newest runs of every case, and those before them.
+// record is the content of docs/benchmarks/results.json: the latest runs of every case, and earlier ones.
 type record struct {
 	Cases []caseRecord `json:"cases"`
 }
 
-// caseRecord is one case as it was measured last, and where: the others may have been measured elsewhere.
+// caseRecord is the latest measurement of one case, with its machine, because other cases may have been measured
+// elsewhere.
 type caseRecord struct {
 	Case     string            `json:"case"`
 	At       time.Time         `json:"at"`
 	Scale    float64           `json:"scale"`
 	Rounds   int               `json:"rounds"`
 	Machine  machine           `json:"machine"`
-	Versions map[string]string `json:"versions"` // of the modules and commands that were measured
+	Versions map[string]string `json:"versions"` // of the measured modules and commands
 	Runs     results           `json:"runs"`
-	Earlier  []caseRecord      `json:"earlier,omitempty"` // the measurements before this one, the newest first
+	Earlier  []caseRecord      `json:"earlier,omitempty"` // earlier measurements, the newest first
 }
 
-// keptEarlier is how many measurements of a case are kept besides the newest.
+// keptEarlier is how many measurements of a case are kept in addition to the latest.
 const keptEarlier = 2
 
-// trial reports whether the case was measured in less than full.
+// trial reports whether the case was measured with a smaller scale or fewer rounds than a full run.
 func (c caseRecord) trial() bool { return c.Scale != 1 || c.Rounds < 5 }
 
 func resultsFile(docs string) string { return filepath.Join(docs, "benchmarks", "results.json") }
@@ -50,7 +51,8 @@ func readRecord(docs string) (r record, err error) {
 	return r, err
 }
 
-// addToReport puts one case into the record, before its last runs, and makes the report anew. The runs of a trial are not kept.
+// addToReport adds a measurement of one case to the record, before the case's earlier ones, and rewrites the report.
+// The previous measurement is kept unless it was a trial.
 func addToReport(docs string, c caseRecord) error {
 	r, err := readRecord(docs)
 	if err != nil {
@@ -83,7 +85,7 @@ func addToReport(docs string, c caseRecord) error {
 	return writeReport(docs)
 }
 
-// writeReport makes docs/benchmarks.md from the record.
+// writeReport writes docs/benchmarks.md from the record.
 func writeReport(docs string) error {
 	r, err := readRecord(docs)
 	if err != nil {
@@ -139,7 +141,7 @@ rates are the same.
 
 `
 
-// summary is the table of all targets.
+// summary writes the table of all targets.
 func (r *record) summary(page io.Writer) {
 	fmt.Fprint(page, "| case | measure | wanted | reached | earlier | result |\n|---|---|---|---|---|---|\n")
 	for _, c := range cases {
@@ -151,7 +153,7 @@ func (r *record) summary(page io.Writer) {
 	}
 }
 
-// section is one case: what is done, and what came of it.
+// section writes the section of one case: its description and its results.
 func (r caseRecord) section(page io.Writer, c Case) {
 	fmt.Fprintf(page, "\n## %s\n\n%s.\n\n%s\n\n", c.Name, strings.ToUpper(c.Title[:1])+c.Title[1:], c.About)
 	r.table(page, c)
@@ -171,7 +173,7 @@ func (r caseRecord) section(page io.Writer, c Case) {
 	}
 }
 
-// table holds the measures of all contestants, Mailroom's first, and how runs failed.
+// table writes the measures of all contestants, Mailroom's first, and how runs failed.
 func (r caseRecord) table(page io.Writer, c Case) {
 	var names []string
 	for _, one := range append([]Contestant{{Name: "mailroom"}}, c.Contestants...) {
@@ -204,7 +206,7 @@ func (r caseRecord) table(page io.Writer, c Case) {
 	}
 }
 
-// targets is a row for each target of a case.
+// targets writes a row for each target of a case.
 func (r caseRecord) targets(page io.Writer, c Case) {
 	for _, t := range c.Targets {
 		reached, met := t.reached(r.Runs)
@@ -225,7 +227,7 @@ func (r caseRecord) targets(page io.Writer, c Case) {
 	}
 }
 
-// print is what the terminal shows of a case.
+// print prints a case to the terminal.
 func (r caseRecord) print(out io.Writer, c Case) {
 	fmt.Fprintf(out, "\n%s: %s\n\n", c.Name, c.Title)
 	r.table(out, c)
@@ -235,7 +237,7 @@ func (r caseRecord) print(out io.Writer, c Case) {
 	}
 }
 
-// promised tells what an acknowledgement is worth, of those who appear.
+// promised writes the table of promises of the contestants in the report.
 func (r *record) promised(page *strings.Builder) {
 	page.WriteString("\n## What survives a power failure\n\nRatios between contestants with the same promise are fair. " +
 		"All other ratios include the cost of the promise.\n\n")
@@ -256,7 +258,7 @@ func (r *record) promised(page *strings.Builder) {
 	}
 }
 
-// places says where and what was measured, in groups of cases that have this in common.
+// places writes the machines and versions, for groups of cases that share them.
 func (r *record) places(page *strings.Builder) {
 	page.WriteString("\n## Machines and versions\n")
 	var order []string
@@ -281,7 +283,7 @@ func (r *record) places(page *strings.Builder) {
 	}
 }
 
-// place is the machine and the versions, as Markdown.
+// place returns the machine and the versions, as Markdown.
 func (c caseRecord) place() string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "%s, %d processors, %s of memory, %s, %s.\n\n| | version |\n|---|---|\n",

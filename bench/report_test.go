@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestReport: cases that were measured at different times are one report, in which every table is whole.
+// TestReport checks that cases measured at different times form one report, in which every table is complete.
 func TestReport(t *testing.T) {
 	docs := t.TempDir()
 	measured := func(name string, scale, rate float64) caseRecord {

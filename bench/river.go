@@ -20,11 +20,11 @@ type riverArgs struct {
 	Body json.RawMessage `json:"body"`
 }
 
-// Kind names the job type.
+// Kind returns the job type.
 func (riverArgs) Kind() string { return "message" }
 
-// openRiver opens a database as River asks for: the driver modernc.org/sqlite, WAL, one connection per process. That
-// driver syncs every commit. A busy timeout is added for the cases in which two processes have it open.
+// openRiver opens a database as River requires: the driver modernc.org/sqlite, WAL, one connection per process. That
+// driver syncs every commit. A busy timeout is added for the cases in which two processes open the database.
 func (r *Run) openRiver(path string) *riversqlite.Driver {
 	const pragmas = "?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
 	db := must(sql.Open("sqlite", "file:"+path+pragmas))
@@ -33,7 +33,7 @@ func (r *Run) openRiver(path string) *riversqlite.Driver {
 	return riversqlite.New(db)
 }
 
-// newRiver makes River's tables.
+// newRiver creates River's tables.
 func newRiver[Tx any](r *Run, driver riverdriver.Driver[Tx]) {
 	migrator := must(rivermigrate.New(driver, &rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)}))
 	must(migrator.Migrate(r.ctx, rivermigrate.DirectionUp, nil))
@@ -48,7 +48,7 @@ func riverInserts[Tx any](r *Run, driver riverdriver.Driver[Tx]) func(body []byt
 	}
 }
 
-// riverWorker hands each job to took.
+// riverWorker passes each job to took.
 type riverWorker struct {
 	river.WorkerDefaults[riverArgs]
 	took func(body []byte) error
@@ -59,7 +59,7 @@ func (w *riverWorker) Work(_ context.Context, job *river.Job[riverArgs]) error {
 	return w.took(job.Args.Body)
 }
 
-// startRiver begins to work on jobs, so many at a time, with River's default intervals.
+// startRiver begins to work on jobs, atATime jobs at a time, with River's default intervals.
 func startRiver[Tx any](
 	r *Run, driver riverdriver.Driver[Tx], atATime int, took func(body []byte) error,
 ) *river.Client[Tx] {
@@ -73,7 +73,7 @@ func startRiver[Tx any](
 	return client
 }
 
-// riverSends is n senders in one process, each inserting one job at a time.
+// riverSends measures n senders in one process, each inserting one job at a time.
 func riverSends(n int) func(*Run) Measures {
 	return func(r *Run) Measures {
 		driver := r.openRiver(r.Dir + "/river.db")
@@ -83,7 +83,7 @@ func riverSends(n int) func(*Run) Measures {
 	}
 }
 
-// riverServerSends is n senders in one process, each with a connection to a server.
+// riverServerSends measures n senders in one process, each with a connection to a server.
 func riverServerSends(n int) func(*Run) Measures {
 	return func(r *Run) Measures {
 		driver := riverpgxv5.New(r.pool(n))
@@ -93,7 +93,8 @@ func riverServerSends(n int) func(*Run) Measures {
 	}
 }
 
-// riverServerWorks works on a backlog on a server, a thousand jobs at a time, until the last is noted as completed.
+// riverServerWorks works on a backlog on a server, a thousand jobs at a time, until the last is recorded as
+// completed.
 func riverServerWorks(backlog int) func(*Run) Measures {
 	return func(r *Run) Measures {
 		pool := r.pool(10)

@@ -11,19 +11,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Run is one run of a contestant, or of a role that a contestant started, and what it may use. Like a test it ends at
-// its first failure (check, must), and does then what was left for the end (after).
+// Run is one run of a contestant, or of a role that a contestant started, with its resources. Like a test, it ends at
+// its first failure (check, must), and then calls the functions registered with after.
 type Run struct {
 	Dir      string  // empty, removed afterwards by the driver
 	Mailroom string  // the built program
-	Scale    float64 // 1 in a full run; smaller in a trial: sizes and counts are multiplied by it
+	Scale    float64 // factor for sizes and counts: 1 in a full run, less in a trial
 
 	ctx    context.Context
-	server *pgServer // where the case is one on a server
+	server *pgServer // set if the case is one on a server
 	ends   []func() error
 }
 
-// failure is what check and must panic with, and attempt returns.
+// failure is the value with which check and must panic, and which attempt recovers.
 type failure struct{ error }
 
 // check ends the run if there is an error. Only the goroutine of the run may call it.
@@ -33,13 +33,13 @@ func check(err error) {
 	}
 }
 
-// must is check for a function with a result.
+// must ends the run if err is not nil, and otherwise returns v. Only the goroutine of the run may call it.
 func must[T any](v T, err error) T {
 	check(err)
 	return v
 }
 
-// attempt calls f and returns the error at which it ended.
+// attempt calls f and returns the error with which check ended it.
 func attempt(f func()) (err error) {
 	defer func() {
 		switch p := recover().(type) {
@@ -54,10 +54,10 @@ func attempt(f func()) (err error) {
 	return nil
 }
 
-// after leaves something for the end of the run. What is left last is done first.
+// after registers a function to be called at the end of the run. The last one registered is called first.
 func (r *Run) after(f func() error) { r.ends = append(r.ends, f) }
 
-// do calls f, and does what was left for the end.
+// do calls f, and then the functions registered with after.
 func (r *Run) do(f func()) error {
 	errs := []error{attempt(f)}
 	for _, end := range slices.Backward(r.ends) {
@@ -66,15 +66,15 @@ func (r *Run) do(f func()) error {
 	return errors.Join(errs...)
 }
 
-// scaled is how often something is done in this run: n in a full one, never less than least.
+// scaled returns how often an operation is repeated in this run: n times in a full run, and at least least times.
 func (r *Run) scaled(n, least int) int { return max(least, int(float64(n)*r.Scale)) }
 
-// scaledTime is how long something is done in this run.
+// scaledTime returns how long an operation is repeated in this run.
 func (r *Run) scaledTime(d, least time.Duration) time.Duration {
 	return max(least, time.Duration(float64(d)*r.Scale))
 }
 
-// rest waits.
+// rest waits for d, and ends the run if its context ends.
 func (r *Run) rest(d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -83,8 +83,8 @@ func (r *Run) rest(d time.Duration) {
 	}
 }
 
-// measureSends lets n senders of this process send, each one message after another, for three seconds. On a server
-// each has sent one before: then everything is open and prepared.
+// measureSends lets n senders of this process send for three seconds, each one message after another. On a server,
+// each first sends one message, so that everything is open and prepared.
 func (r *Run) measureSends(n int, send func(sender int) error) Measures {
 	counts, errs := make([]int, n), make([]error, n)
 	together := func(each func(i int)) {
@@ -98,7 +98,7 @@ func (r *Run) measureSends(n int, send func(sender int) error) Measures {
 	if r.server != nil {
 		together(func(i int) { errs[i] = send(i) })
 	} else {
-		check(send(0)) // opens what is opened late
+		check(send(0)) // initializes everything that is opened lazily
 	}
 	window := r.scaledTime(3*time.Second, 300*time.Millisecond)
 	return r.rate(func() (sum int) {
@@ -117,7 +117,7 @@ func (r *Run) measureSends(n int, send func(sender int) error) Measures {
 	})
 }
 
-// rate measures how many operations there are a second, which f does and counts, and what a server spends on each.
+// rate measures the operations per second of f, which returns their number, and the server's processor time for each.
 func (r *Run) rate(f func() (n int)) Measures {
 	var before time.Duration
 	if r.server != nil {
@@ -133,7 +133,7 @@ func (r *Run) rate(f func() (n int)) Measures {
 	return m
 }
 
-// timed returns the median time of do, before each of which prepare runs. The first of them are not counted.
+// timed returns the median time of n calls of do. prepare is called before each. The first calls are not counted.
 func timed(n int, prepare, do func()) time.Duration {
 	const warmUp = 5
 	var took []time.Duration
@@ -148,7 +148,7 @@ func timed(n int, prepare, do func()) time.Duration {
 	return medianOf(took)
 }
 
-// medianOf sorts ds.
+// medianOf returns the median of ds, which it sorts.
 func medianOf(ds []time.Duration) time.Duration {
 	slices.Sort(ds)
 	return ds[len(ds)/2]
@@ -158,7 +158,7 @@ func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// expect ends the run if there were not as many messages as there should be.
+// expect ends the run if the number of messages is wrong.
 func expect(got, want int) {
 	if got != want {
 		check(fmt.Errorf("%d messages in place of %d", got, want))
@@ -172,14 +172,15 @@ func expectSome(n int) {
 	}
 }
 
-// uptime is the time since the machine started. Unlike other clocks it is the same in all processes and never set.
+// uptime returns the time since the machine started. Unlike other clocks, it is the same in all processes and never
+// set.
 func uptime() time.Duration {
 	var t unix.Timespec
-	check(unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)) // no Linux or macOS is without it
+	check(unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)) // exists on every Linux and macOS
 	return time.Duration(t.Nano())
 }
 
-// cpuTime is what a process has used of the processors so far.
+// cpuTime returns the processor time that a process has used so far.
 func cpuTime(pid int) time.Duration {
 	const scheduled = 2                               // CPUCLOCK_SCHED
 	clock := int32(int64(^pid)<<3 | int64(scheduled)) // MAKE_PROCESS_CPUCLOCK of the kernel's headers
@@ -188,7 +189,7 @@ func cpuTime(pid int) time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// idleCPU watches a process that should do nothing, and returns the milliseconds of processor time that it used per
+// idleCPU watches a process that should be idle, and returns the milliseconds of processor time that it used per
 // second.
 func (r *Run) idleCPU(pid int, watched time.Duration) float64 {
 	before, began := cpuTime(pid), uptime()

@@ -6,7 +6,7 @@ import (
 	"mailroom/orchestrator/messages"
 )
 
-// mailroomSends is n senders in one process that has the database open, as `serve` and Go programs do.
+// mailroomSends measures n senders in one process that has the database open, as `serve` and Go programs do.
 func mailroomSends(n int) func(*Run) Measures {
 	return func(r *Run) Measures {
 		names := numbered("sender", n)
@@ -18,7 +18,7 @@ func mailroomSends(n int) func(*Run) Measures {
 	}
 }
 
-// greedySends is n connections in one process that have nothing but SQLite's busy timeout, one for each sender.
+// greedySends measures n connections in one process, one for each sender, that rely only on SQLite's busy timeout.
 func greedySends(n int) func(*Run) Measures {
 	return func(r *Run) Measures {
 		names := numbered("sender", n)
@@ -31,9 +31,8 @@ func greedySends(n int) func(*Run) Measures {
 	}
 }
 
-// bareBatches is the driver's raw connection, which inserts messages and trace rows, n messages in a synced
-// transaction: what SQLite itself makes of such rows when somebody hands it n of them at a time without waiting for
-// senders.
+// bareBatches measures the driver's raw connection, which inserts messages and trace rows, n messages in a synced
+// transaction. It shows the rate of SQLite itself for such rows, without waiting for senders.
 func bareBatches(n int) func(*Run) Measures {
 	return func(r *Run) Measures {
 		g := r.openGreedy(r.newMailroom("sender1", "recipient"), "sender1")
@@ -52,7 +51,7 @@ func mailroomDelivers(backlog, least int) func(*Run) Measures {
 	}
 }
 
-// mailroomClaims delivers a backlog into a file, message by message.
+// mailroomClaims delivers a backlog to a file, message by message.
 func mailroomClaims(backlog, least int) func(*Run) Measures {
 	return func(r *Run) Measures {
 		e := r.open(r.newMailroom("sender1"))
@@ -61,12 +60,12 @@ func mailroomClaims(backlog, least int) func(*Run) Measures {
 	}
 }
 
-// addFiler adds an agent whose messages go into a file.
+// addFiler adds an agent whose messages go to a file.
 func (r *Run) addFiler(e *delivery.Engine) {
 	r.addAgent(e, agents.Update{Name: "filer", Deliver: new("jsonl:" + r.Dir + "/filer.jsonl")})
 }
 
-// deliverBacklog sends n messages and measures how they are delivered.
+// deliverBacklog sends n messages and measures their delivery.
 func (r *Run) deliverBacklog(e *delivery.Engine, recipients []string, n int, o delivery.Options) Measures {
 	r.sendBacklog(e, recipients, n)
 	return r.rate(func() int {

@@ -18,14 +18,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// series runs cases round by round. Its contestants take turns, each run in a process and a folder of its own.
+// series runs cases round by round. The contestants take turns, each run in a separate process and folder.
 type series struct {
 	mailroom string
 	scale    float64
 	rounds   int
-	warmUp   int           // rounds before these that count nowhere
+	warmUp   int           // rounds before these that are not counted
 	limit    time.Duration // of one run
-	base     string        // folder on a real disk; what runs keep for later ones stands beside their own
+	base     string        // folder on a real disk, also for data that runs keep for later ones
 	out      io.Writer
 }
 
@@ -36,7 +36,8 @@ type oneRun struct {
 	Began    time.Time `json:"began"`
 }
 
-// runCase runs all contestants of a case, in an order that rotates with the round. A run that fails is kept as failed.
+// runCase runs all contestants of a case, in an order that rotates with the round. A run that fails is recorded as
+// failed.
 func (s *series) runCase(ctx context.Context, c Case) (results, error) {
 	all := results{}
 	for round := range s.warmUp + s.rounds {
@@ -60,7 +61,8 @@ func (s *series) runCase(ctx context.Context, c Case) (results, error) {
 	return all, nil
 }
 
-// runOnce runs one contestant in a process of its own. What goes wrong there is in the oneRun and no error.
+// runOnce runs one contestant in a separate process. A failure of the process is recorded in the oneRun, not
+// returned.
 func (s *series) runOnce(ctx context.Context, c Case, one Contestant) (r oneRun, err error) {
 	dir, err := os.MkdirTemp(s.base, "run")
 	if err != nil {
@@ -80,10 +82,10 @@ func (s *series) runOnce(ctx context.Context, c Case, one Contestant) (r oneRun,
 	cmd := exec.CommandContext(ctx, self, "run", c.Name, one.Name, string(what))
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // what it starts is killed with it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that the processes it starts are killed with it
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second
-	unix.Sync() // or the kernel would write the last run's leftovers during this one
+	unix.Sync() // otherwise the kernel would write data of the last run during this one
 	r.Began = time.Now().UTC().Truncate(time.Millisecond)
 	err = cmd.Run()
 	if err == nil {
@@ -98,8 +100,7 @@ func (s *series) runOnce(ctx context.Context, c Case, one Contestant) (r oneRun,
 	return r, nil
 }
 
-// failed is what is told of a failed run: how it ended and the end of what it said, without the names of this machine's
-// folders.
+// failed describes a failed run: its error and the end of its output, without the names of this machine's folders.
 func failed(err error, said, dir string) string {
 	const most = 500
 	said = strings.TrimSpace(said)
@@ -113,7 +114,7 @@ func failed(err error, said, dir string) string {
 	return strings.ReplaceAll(text, dir, "DIR")
 }
 
-// runContestant is the process of runOnce: args are a case, a contestant and a Run as JSON. It prints the measures.
+// runContestant is the process of runOnce. args are a case, a contestant and a Run as JSON. It prints the measures.
 func runContestant(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) != 3 {
 		return errors.New("run takes a case, a contestant and an environment")
@@ -136,7 +137,7 @@ func runContestant(ctx context.Context, args []string, out io.Writer) error {
 	return fmt.Errorf("there is no contestant %s in a case %s", args[1], args[0])
 }
 
-// runAll runs the cases that are named, all without names, and puts each into the record when it is done.
+// runAll runs the named cases, or all if there are no names, and records each when it is done.
 func (s *series) runAll(ctx context.Context, names []string, record func(caseRecord) error) error {
 	for _, name := range names {
 		if findCase(name) == nil {

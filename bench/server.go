@@ -15,16 +15,16 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// pgServer is a PostgreSQL server of one run, with its data in the run's folder. Should the run be killed, it ends by
-// itself within a minute, as its folder is removed.
+// pgServer is a PostgreSQL server of one run, with its data in the run's folder. If the run is killed, the server
+// ends by itself within a minute, because its folder is removed.
 type pgServer struct {
 	address string
 	pid     string // of its first process, which is the parent of the others
 }
 
-// startServer starts Debian's server with its own settings, but for the number of connections.
+// startServer starts Debian's server with its default settings, except for the number of connections.
 func (r *Run) startServer() {
-	if os.Getuid() == 0 { // the server runs as another user, who must come to its data
+	if os.Getuid() == 0 { // the server runs as another user, who must be able to reach its data
 		check(os.Chmod(r.Dir, 0o711))
 		check(os.Chmod(filepath.Dir(r.Dir), 0o711))
 	}
@@ -40,7 +40,7 @@ func (r *Run) startServer() {
 	r.server = &pgServer{address: address, pid: pid}
 }
 
-// onServer is a contestant with a server that is there for it alone.
+// onServer returns a contestant that runs with a server of its own.
 func onServer(run func(*Run) Measures) func(*Run) Measures {
 	return func(r *Run) Measures {
 		r.startServer()
@@ -48,7 +48,7 @@ func onServer(run func(*Run) Measures) func(*Run) Measures {
 	}
 }
 
-// pool is n connections that stand already.
+// pool returns n established connections.
 func (r *Run) pool(n int) *pgxpool.Pool {
 	config := must(pgxpool.ParseConfig(r.server.address))
 	config.MaxConns, config.MinConns = int32(n), int32(n)
@@ -60,11 +60,10 @@ func (r *Run) pool(n int) *pgxpool.Pool {
 	return pool
 }
 
-// ticks is how many of the units in which /proc counts processor time are a second; Linux has told all programs so for
-// ever.
+// ticks is the number of units per second in which /proc counts processor time. It is constant on Linux.
 const ticks = 100
 
-// cpu is what all processes of the server have used of the processors so far, also those that have ended.
+// cpu returns the processor time that all processes of the server have used so far, including those that have ended.
 func (s *pgServer) cpu() time.Duration {
 	files := must(filepath.Glob("/proc/[0-9]*/stat"))
 	if len(files) == 0 {
@@ -74,9 +73,9 @@ func (s *pgServer) cpu() time.Duration {
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			continue // it has ended, and counts with its parent
+			continue // it has ended, and is counted with its parent
 		}
-		// The name of the program stands in brackets, and may hold anything.
+		// The name of the program is in parentheses, and may contain anything.
 		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 		if len(fields) < 15 {
 			continue

@@ -10,8 +10,8 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// TestOnAServer: the contestants of a case on a server do what they are to do, and the server's processor time is
-// counted.
+// TestOnAServer checks that the contestants of a case on a server do their work, and that the server's processor time
+// is counted.
 func TestOnAServer(t *testing.T) {
 	for _, one := range []string{"mailroom", "pgmq-sql"} {
 		t.Run(one, func(t *testing.T) {

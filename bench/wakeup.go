@@ -46,23 +46,23 @@ var wakeup = Case{
 	},
 }
 
-// wakeupParams say to what the two processes connect.
+// wakeupParams describes what the two processes connect to.
 type wakeupParams struct {
 	Design string // mailroom, jetstream or river
 	Where  string // path or URL
 }
 
-// woken is what the waiter says of a message. All times are of the machine's start.
+// woken is the waiter's report about a message. All times are uptimes.
 type woken struct {
-	Sent     time.Duration // as the message says
-	Received time.Duration // the message was there
-	Claimed  time.Duration // and nobody else will get it
+	Sent     time.Duration // from the message
+	Received time.Duration // when the message was there
+	Claimed  time.Duration // when no other process could get it anymore
 }
 
-// stamped is a payload that says when it was sent.
+// stamped returns a payload with the time of the send.
 func stamped() []byte { return fmt.Appendf(nil, `{"Sent":%d}`, uptime()) }
 
-// ringerRole sends one message for each line that it hears.
+// ringerRole sends one message for each line of its input.
 func ringerRole(r *Run, up *wire, p wakeupParams) {
 	send := openRinger(r, p)
 	check(up.say("ready"))
@@ -91,7 +91,8 @@ func openRinger(r *Run, p wakeupParams) (send func(payload []byte) error) {
 	}
 }
 
-// waiterRole says when each message came. Before the first it says, without times, that it is listening.
+// waiterRole reports when each message arrived. Before the first, it sends a report without times when it is
+// listening.
 func waiterRole(r *Run, up *wire, p wakeupParams) {
 	ctx, cancel := context.WithCancelCause(r.ctx)
 	r.ctx = ctx
@@ -208,5 +209,5 @@ func (r *Run) measureWakeup(p wakeupParams, messages int) Measures {
 	}
 }
 
-// pause is long enough for everybody to fall asleep, and of a length that nobody's timer meets.
+// pause waits until all processes sleep, for a random time that coincides with no timer.
 func (r *Run) pause() { r.rest(20*time.Millisecond + rand.N(20*time.Millisecond)) }

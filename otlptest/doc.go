@@ -1,3 +1,3 @@
-// Package otlptest holds `mailroom serve --otlp` to the receiver of the OpenTelemetry Collector. It is a module of its
-// own, so that the Collector and all that it needs stay out of Mailroom's. It has nothing but tests.
+// Package otlptest tests `mailroom serve --otlp` with the receiver of the OpenTelemetry Collector. It is a module of
+// its own, so that the Collector and its dependencies stay out of Mailroom's module. It contains only tests.
 package otlptest

@@ -57,7 +57,7 @@ func (o *office) run(in string, args ...string) {
 	}
 }
 
-// serve starts a daemon, whose first line names the receiver.
+// serve starts a daemon, whose first line contains the receiver.
 func (o *office) serve() {
 	o.t.Helper()
 	o.daemon = o.command("", "serve", "--otlp", "http://name:word@"+o.address)
@@ -70,7 +70,7 @@ func (o *office) serve() {
 	begin(o.t, o.daemon, `"otlp":"http://`+o.address+`/v1/traces"`)
 }
 
-// log is the file of what the daemons log.
+// log returns the path of the daemons' log file.
 func (o *office) log() string { return filepath.Join(o.folder, "daemon.log") }
 
 // send sends a few messages to each agent.
@@ -88,7 +88,7 @@ func (o *office) send(round int) {
 	o.run("", "wait", "--recipient", "boxed", "--timeout", "30s")
 }
 
-// until waits until something is so.
+// until waits until a condition holds.
 func (o *office) until(what string, so func() bool) {
 	o.t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); !so(); <-time.After(5 * time.Millisecond) {
@@ -99,7 +99,7 @@ func (o *office) until(what string, so func() bool) {
 	}
 }
 
-// rows runs a query of the database.
+// rows runs a query on the database.
 func (o *office) rows(query string, columns int) (list [][]string) {
 	o.t.Helper()
 	db := enginetest.Plain(o.t, o.db)
@@ -125,11 +125,10 @@ func (o *office) rows(query string, columns int) (list [][]string) {
 	return list
 }
 
-// Whatever is killed when, the receiver gets every event and every command that has ended, and nothing of what was
-// said.
+// The receiver gets every event and every ended command, and no content of messages, whatever is killed at any time.
 func TestKilled(t *testing.T) {
 	o := newOffice(t)
-	o.run("", "init") // where none is
+	o.run("", "init") // creates the database
 	o.run("", "trust")
 	o.run("", "agent", "add", "boxed")
 	o.run("", "agent", "add", "lined", "--deliver", "jsonl:"+filepath.Join(o.folder, "lined.jsonl"))
@@ -141,7 +140,8 @@ func TestKilled(t *testing.T) {
 		before := o.requests()
 		o.hold()
 		o.send(round)
-		o.until("a request", func() bool { return o.requests() > before }) // it is received, and that is not known yet
+		// The request was received, but not yet acknowledged.
+		o.until("a request", func() bool { return o.requests() > before })
 		if killsDaemon {
 			kill(t, o.daemon)
 		}
@@ -161,14 +161,14 @@ func TestKilled(t *testing.T) {
 	o.check()
 }
 
-// caughtUp reports whether the cursor has passed all that has ended.
+// caughtUp reports whether the cursor has passed all ended commands and all events.
 func (o *office) caughtUp() bool {
 	return o.rows(`SELECT events >= (SELECT max(id) FROM message_trace)
 		AND spans >= (SELECT max(id) FROM command_trace WHERE ended_at <> '')
 		FROM exports`, 1)[0][0] != "0"
 }
 
-// check compares what was received with the tables.
+// check compares the received spans with the tables.
 func (o *office) check() {
 	o.t.Helper()
 	kill(o.t, o.daemon)

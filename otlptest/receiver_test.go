@@ -19,7 +19,8 @@ import (
 	"go.opentelemetry.io/collector/receiver/receivertest"
 )
 
-// receive, as the value of this variable, makes the test program a receiver at an address, which writes into a file.
+// receive is the variable with an address that makes the test program a receiver; receiveInto is the one with the
+// file that the receiver writes.
 const receive, receiveInto = "OTLPTEST_RECEIVE", "OTLPTEST_INTO"
 
 func TestMain(m *testing.M) {
@@ -33,8 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runReceiver runs the Collector's receiver until standard input ends. Each request is a line of the file before it is
-// answered, which is only done while there is no file of that name and .hold.
+// runReceiver runs the Collector's receiver until standard input ends. Each request is written to the file before it
+// is answered. Requests are not answered while the file with the suffix .hold exists.
 func runReceiver(address, into string) error {
 	file, err := os.OpenFile(into, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -44,7 +45,8 @@ func runReceiver(address, into string) error {
 	sink, err := consumer.NewTraces(func(_ context.Context, traces ptrace.Traces) error {
 		text, err := (&ptrace.JSONMarshaler{}).MarshalTraces(traces)
 		if err == nil {
-			_, err = file.Write(append([]byte{'\n'}, append(text, '\n')...)) // one that was cut short by a kill stands alone
+			// The leading newline separates the entry from a line that a kill cut short.
+			_, err = file.Write(append([]byte{'\n'}, append(text, '\n')...))
 		}
 		for err == nil && held(into) {
 			<-time.After(5 * time.Millisecond)
@@ -74,7 +76,7 @@ func held(into string) bool {
 	return err == nil
 }
 
-// collector is the receiver in a process of its own.
+// collector is the receiver in a separate process.
 type collector struct {
 	t       *testing.T
 	address string
@@ -94,7 +96,7 @@ func (c *collector) start() {
 	begin(c.t, c.cmd, "receiving")
 }
 
-// hold keeps the receiver from answering, until release.
+// hold prevents the receiver from answering, until release.
 func (c *collector) hold() {
 	c.t.Helper()
 	if err := os.WriteFile(c.file+".hold", nil, 0o600); err != nil {
@@ -109,7 +111,7 @@ func (c *collector) release() {
 	}
 }
 
-// begin starts a process and waits for a line that has a text.
+// begin starts a process and waits for a line that contains a text.
 func begin(t *testing.T, cmd *exec.Cmd, text string) {
 	t.Helper()
 	out, err := cmd.StdoutPipe()
@@ -126,7 +128,7 @@ func begin(t *testing.T, cmd *exec.Cmd, text string) {
 	}
 }
 
-// kill ends a process by SIGKILL.
+// kill ends a process with SIGKILL.
 func kill(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	if err := cmd.Process.Kill(); err != nil {
@@ -135,7 +137,7 @@ func kill(t *testing.T, cmd *exec.Cmd) {
 	cmd.Wait()
 }
 
-// span is a span as the Collector understood it.
+// span is a span as decoded by the Collector.
 type span struct {
 	TraceID      string `json:"traceId"`
 	SpanID       string `json:"spanId"`
@@ -148,7 +150,7 @@ type span struct {
 	text string // all of it
 }
 
-// attribute returns an attribute as text, "" without it.
+// attribute returns an attribute as text, or "" if it is missing.
 func (s *span) attribute(key string) string {
 	for _, a := range s.Attributes {
 		if a.Key != key {
@@ -175,7 +177,7 @@ func (c *collector) read() []byte {
 	return text
 }
 
-// spans returns all spans that were received, by id. Those that came several times must be equal.
+// spans returns all received spans, by ID. Repeated spans must be equal.
 func (c *collector) spans() (all map[string]*span, again int) {
 	c.t.Helper()
 	all = map[string]*span{}
@@ -188,7 +190,7 @@ func (c *collector) spans() (all map[string]*span, again int) {
 			} `json:"resourceSpans"`
 		}
 		if json.Unmarshal(line, &request) != nil {
-			continue // empty, or cut short by a kill: then it was not answered
+			continue // empty, or cut short by a kill and therefore not answered
 		}
 		for _, resource := range request.ResourceSpans {
 			for _, scope := range resource.ScopeSpans {

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// How the client is built.
+// The build settings of the client.
 const (
 	clientTags    = "client urfave_cli_no_docs"
 	clientLDFlags = "-s -w"
 )
 
-// tags are those that the program is built with.
+// tags returns the tags with which the program is built.
 func (p *program) tags() string {
 	if p.client {
 		return clientTags
@@ -23,8 +23,8 @@ func (p *program) tags() string {
 	return tags
 }
 
-// client builds the client for a system, such as darwin/arm64, into a folder, and returns it with its archive. Only one for this
-// machine is started.
+// client builds the client for a system, such as darwin/arm64, into a folder, and returns it with its archive. The
+// client is started only if it is for this machine.
 func client(ctx context.Context, folder, system string) (*program, file, error) {
 	p := &program{client: true}
 	var is bool

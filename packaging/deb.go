@@ -20,8 +20,8 @@ over MCP, or over HTTP. Mailroom stores the messages in SQLite, delivers them to
 each recipient, retries failed deliveries, and keeps a trace of every step.`
 )
 
-// deb is the Debian package. It has no scripts: a unit of systemd is there for each user to enable, and nothing is left
-// when it is purged.
+// deb returns the Debian package. It has no scripts: each user can enable the systemd unit, and purging the package
+// leaves nothing behind.
 func (p *program) deb(t *texts) (file, error) {
 	man, err := gzipped(t.man)
 	if err != nil {
@@ -34,10 +34,10 @@ func (p *program) deb(t *texts) (file, error) {
 	info := &nfpm.Info{
 		Name: "mailroom", Arch: p.arch, Version: debianVersion(p.version), VersionSchema: "none", Section: "utils",
 		Maintainer: maintainer, Description: description, MTime: p.at,
-		// The lists of files are taken as they are.
+		// File names are used literally.
 		DisableGlobbing: true,
 	}
-	info.Recommends = []string{"ca-certificates"} // webhooks and phones are reached over HTTPS
+	info.Recommends = []string{"ca-certificates"} // for webhooks and phones, which are reached over HTTPS
 	info.Contents = files.Contents{content(p.path, "/usr/bin/mailroom", 0o755)}
 	folder := filepath.Dir(p.path)
 	for i, f := range []file{
@@ -63,8 +63,9 @@ func (p *program) deb(t *texts) (file, error) {
 	return file{path: deb.Default.ConventionalFileName(info), data: b.Bytes()}, nil
 }
 
-// debianVersion writes what Go has behind a hyphen, as in 1.2.0-rc.1 or 1.2.1-0.20261125231859-842a8a88459d, so that
-// Debian also takes it for older than 1.2.0 or 1.2.1, and nothing in it for a revision.
+// debianVersion converts a Go version to a Debian version. It rewrites the part after the hyphen, as in 1.2.0-rc.1 or
+// 1.2.1-0.20261125231859-842a8a88459d, so that Debian also sorts it before 1.2.0 or 1.2.1, and does not parse a part
+// of it as a revision.
 func debianVersion(version string) string {
 	release, before, is := strings.Cut(version, "-")
 	if !is {
@@ -73,7 +74,8 @@ func debianVersion(version string) string {
 	return release + "~" + strings.ReplaceAll(before, "-", ".")
 }
 
-// content has a file of this machine's in the package. Its mode and time are given, so that those here do not matter.
+// content describes a file of this machine in the package. Its mode is given and its owner is root, so that those on
+// this machine do not matter.
 func content(from, to string, mode os.FileMode) *files.Content {
 	return &files.Content{Source: from, Destination: to,
 		FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: mode}}

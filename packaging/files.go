@@ -21,10 +21,10 @@ type file struct {
 	data []byte
 }
 
-// texts are what goes with the program.
+// texts are the files that accompany the program.
 type texts struct{ copyright, changelog, man, bash, zsh, fish, unit []byte }
 
-// texts asks the program for its man page and completions, and puts the others together.
+// texts gets the man page and completions from the program, and collects the other texts.
 func (p *program) texts(ctx context.Context, parts []part) (*texts, error) {
 	var t texts
 	for _, ask := range []struct {
@@ -48,14 +48,15 @@ func (p *program) texts(ctx context.Context, parts []part) (*texts, error) {
 	}
 	t.copyright = []byte(copyright)
 	p.licences = t.copyright
-	// That of `mailroom service install`, without --db: the database is that of whoever's systemd runs it.
+	// This is the unit of `mailroom service install`, without --db: it uses the default database of the user who runs
+	// it.
 	t.unit = []byte(operations.ServiceUnit("From Mailroom's package. For the database of a project, run `mailroom service install --name NAME`", "mailroom.service", "for the user",
 		[]string{"/usr/bin/mailroom", "serve", "--log-level", "info"}))
 	t.changelog, err = os.ReadFile(filepath.Join(top, "CHANGELOG.md"))
 	return &t, err
 }
 
-// name is the start of the names of files for this version, system and architecture.
+// name returns the start of the file names for this version, system and architecture.
 func (p *program) name() string {
 	name := "mailroom"
 	if p.client {
@@ -64,7 +65,7 @@ func (p *program) name() string {
 	return name + "_" + p.version + "_" + p.system + "_" + p.arch
 }
 
-// tarball is a folder with the program and what goes with it, for all distributions.
+// tarball returns an archive with the program and its accompanying files, for all distributions.
 func (p *program) tarball(t *texts) (file, error) {
 	others, err := pages()
 	if err != nil {
@@ -79,7 +80,7 @@ func (p *program) tarball(t *texts) (file, error) {
 		file{"completions/mailroom.fish", 0o644, t.fish}))
 }
 
-// pages are README.md and the pages of docs/, without pictures.
+// pages returns README.md and the pages of docs/, without pictures.
 func pages() (list []file, err error) {
 	here := os.DirFS(top)
 	for _, pattern := range []string{"README.md", "docs/*.md", "docs/hosts/*.md"} {
@@ -98,7 +99,7 @@ func pages() (list []file, err error) {
 	return list, nil
 }
 
-// pack makes an archive of a folder with the program and other files.
+// pack returns an archive with the program and other files.
 func (p *program) pack(others []file) (file, error) {
 	content, err := os.ReadFile(p.path)
 	if err != nil {
@@ -108,7 +109,7 @@ func (p *program) pack(others []file) (file, error) {
 	return file{path: p.name() + ".tar.gz", data: data}, err
 }
 
-// archive makes a .tar.gz of a folder with files, all of one time.
+// archive returns a .tar.gz of a folder with files, all with the same time.
 func archive(folder string, at time.Time, files []file) ([]byte, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)

@@ -15,8 +15,8 @@ var (
 	source      = regexp.MustCompile(`\.(go|c|h|s)$`)
 )
 
-// readLicences returns the texts of the licences and notices in folders, and the SPDX expression of them all. There
-// must be a licence, and each must be known.
+// readLicences returns the texts of the licences and notices in folders, and the SPDX expression of them all. It
+// fails if there is no licence, or an unknown one.
 func readLicences(folders []string) (expression string, texts []string, err error) {
 	var ids []string
 	for _, folder := range folders {
@@ -52,8 +52,8 @@ func readLicences(folders []string) (expression string, texts []string, err erro
 	return strings.Join(slices.Compact(ids), " AND "), texts, nil
 }
 
-// spdx recognizes the licences that may be linked, by what only they say. It returns "" for all others. A file may have
-// several.
+// spdx recognizes licences that the program may link, by characteristic phrases. It returns "" for all others. A file
+// may have several licences.
 func spdx(text string) string {
 	text = strings.ToLower(strings.Join(strings.Fields(text), " "))
 	has := func(words string) bool { return strings.Contains(text, words) }
@@ -78,8 +78,8 @@ func spdx(text string) string {
 	return strings.Join(ids, " AND ")
 }
 
-// copyright is the file that goes with the program: its own licence, what it is made of, and the texts that this asks
-// to be handed on.
+// copyright returns the file that accompanies the program: its own licence, its parts, and the licence texts that
+// must be passed on with the parts.
 func (p *program) copyright(parts []part) (string, error) {
 	own, err := os.ReadFile(filepath.Join(top, "LICENSE"))
 	if err != nil {
@@ -97,7 +97,7 @@ and of GCC's runtime, see the sources of the Debian packages that are named belo
 	for _, m := range parts {
 		fmt.Fprintf(&b, "  %s %s: %s\n", m.name, m.version, m.licence)
 	}
-	// Many have the same text.
+	// Many parts have the same text.
 	of := map[string][]string{}
 	var order []string
 	for _, m := range parts {

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// npmScope is whose packages on npm these are. The bare name belongs to somebody else.
+// npmScope is the scope of these packages on npm. The name without a scope belongs to somebody else.
 const npmScope = "@mailroom-router"
 
-// launcher starts the program of the package for this system.
+// launcher is the script that starts the program of the package for this system.
 //
 //go:embed npm/mailroom.js
 var launcher []byte
@@ -29,11 +29,12 @@ type npmPackage struct {
 	Engines     map[string]string `json:"engines,omitempty"`
 }
 
-// npmPackages returns a package for each system, which has its program, and one that starts the program of the package that
-// is installed with it. None has a script that runs at installation. On Linux it is the program, elsewhere the client.
+// npmPackages returns a package with the program for each system, and one that starts the program of the installed
+// system package. None has a script that runs at installation. On Linux the package contains the program, elsewhere
+// the client.
 //
-// Only when they are published does one depend on the others: npm would ask the registry for those that are not given as
-// files, and somebody else may have published them there.
+// The starting package depends on the others only when they are published. Otherwise, npm would request packages that
+// are not given as files from the registry, where somebody else may have published them.
 func npmPackages(built []*program, published bool) (made []file, err error) {
 	whole := npmPackage{Name: npmScope + "/mailroom", Description: "Message router for AI coding agents", License: "MIT",
 		Bin: map[string]string{"mailroom": "mailroom.js"}, Optional: map[string]string{}, Engines: map[string]string{"node": ">=18"}}
@@ -41,7 +42,7 @@ func npmPackages(built []*program, published bool) (made []file, err error) {
 		system, cpu := nodeSystem(p)
 		name := whole.Name + "-" + system + "-" + cpu
 		if _, has := whole.Optional[name]; has {
-			continue // the client for a system that has the program
+			continue // a client for a system that has the program
 		}
 		whole.Version, whole.Optional[name] = p.version, p.version
 		program, err := os.ReadFile(p.path)
@@ -63,7 +64,7 @@ func npmPackages(built []*program, published bool) (made []file, err error) {
 	return append(made, f), err
 }
 
-// nodeSystem returns what Node.js calls the system and the architecture of a program.
+// nodeSystem returns the Node.js names of a program's system and architecture.
 func nodeSystem(p *program) (system, cpu string) {
 	system, cpu = p.system, p.arch
 	if system == "windows" {
@@ -72,7 +73,7 @@ func nodeSystem(p *program) (system, cpu string) {
 	return system, strings.Replace(cpu, "amd64", "x64", 1)
 }
 
-// npm makes a package of npm.
+// npm returns an npm package.
 func (p *program) npm(name string, about npmPackage, content file) (file, error) {
 	text, err := json.MarshalIndent(about, "", "  ")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	cyclonedx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// TestMain has git, and Go, which asks it for the commit, take the clone for safe: whoever tests need not own it.
+// TestMain makes git, and Go, which asks git for the commit, accept the clone as safe even if another user owns it.
 func TestMain(m *testing.M) {
 	for key, value := range map[string]string{"COUNT": "1", "KEY_0": "safe.directory", "VALUE_0": "*"} {
 		os.Setenv("GIT_CONFIG_"+key, value)
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// need leaves a test out where a program is missing. CI must have it.
+// need skips a test if a program is missing, except in CI, where the test fails.
 func need(t *testing.T, programs ...string) {
 	t.Helper()
 	for _, name := range programs {
@@ -38,7 +38,7 @@ func need(t *testing.T, programs ...string) {
 	}
 }
 
-// command runs a program and returns what it printed.
+// command runs a program and returns its output.
 func command(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	out, err := output(exec.CommandContext(t.Context(), name, args...))
@@ -48,7 +48,7 @@ func command(t *testing.T, name string, args ...string) string {
 	return out
 }
 
-// only returns the one file of a folder that a pattern matches.
+// only returns the only file in a folder that matches a pattern.
 func only(t *testing.T, folder, pattern string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(folder, pattern))
@@ -58,7 +58,7 @@ func only(t *testing.T, folder, pattern string) string {
 	return found[0]
 }
 
-// TestPackages builds what `make dist` does, for this machine's architecture.
+// TestPackages builds the files of `make dist` for this machine's architecture.
 func TestPackages(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat(filepath.Join(top, ".git")); err != nil {
@@ -82,7 +82,7 @@ func TestPackages(t *testing.T) {
 	}
 	copyright := read(t, filepath.Join(root, "usr/share/doc/mailroom/copyright"))
 
-	t.Run("sums", func(t *testing.T) { // as `sha256sum -c` wants them
+	t.Run("sums", func(t *testing.T) { // in the format of `sha256sum -c`
 		want := map[string]bool{"SHA256SUMS": true, "SHA256SUMS.sig": true}
 		for line := range strings.Lines(read(t, filepath.Join(out, "SHA256SUMS"))) {
 			sum, name, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "  ")
@@ -162,7 +162,7 @@ func TestPackages(t *testing.T) {
 		}
 	})
 	t.Run("unit", func(t *testing.T) {
-		// Where the package lies is where `service install` would find the program.
+		// The path in the package is the one that `service install` would use for the program.
 		home := t.TempDir()
 		printing := exec.CommandContext(t.Context(), program, "service", "install", "--print", "--output", "text",
 			"--db", filepath.Join(home, "mailroom.db"))
@@ -187,7 +187,8 @@ func TestPackages(t *testing.T) {
 			t.Errorf("bash completes servi to %q (%v)", got, err)
 		}
 	})
-	t.Run("materials", func(t *testing.T) { // the same modules as `go version -m` names, and what is not a module
+	// materials holds the same modules as `go version -m`, and the parts that are not modules.
+	t.Run("materials", func(t *testing.T) {
 		var bom cyclonedx.BOM
 		if err := cyclonedx.NewBOMDecoder(strings.NewReader(read(t, materials)),
 			cyclonedx.BOMFileFormatJSON).Decode(&bom); err != nil {
@@ -226,7 +227,7 @@ func TestPackages(t *testing.T) {
 			}
 		}
 	})
-	t.Run("licences", func(t *testing.T) { // of every module that `go list -deps` finds, and of the C library
+	t.Run("licences", func(t *testing.T) { // of every module in `go list -deps`, and of the C library
 		list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-tags", tags, "-f",
 			"{{with .Module}}{{if not .Main}}{{.Dir}}{{end}}{{end}}", "./cmd/mailroom")
 		list.Dir = top
@@ -256,7 +257,7 @@ func TestPackages(t *testing.T) {
 			}
 		}
 	})
-	t.Run("times", func(t *testing.T) { // those of the commit, not of now
+	t.Run("times", func(t *testing.T) { // those of the commit, not the current time
 		commit := strings.TrimSpace(command(t, "git", "-C", top, "log", "-1", "--format=%ct"))
 		data := exec.CommandContext(t.Context(), "dpkg-deb", "--fsys-tarfile", debian)
 		content, err := data.Output()
@@ -284,7 +285,7 @@ func read(t *testing.T, file string) string {
 	return string(content)
 }
 
-// withoutPreamble is a unit without what says where it comes from and of what it is.
+// withoutPreamble returns a unit without its origin and description.
 func withoutPreamble(t *testing.T, unit string) string {
 	t.Helper()
 	_, service, found := strings.Cut(unit, "[Service]")
@@ -294,7 +295,7 @@ func withoutPreamble(t *testing.T, unit string) string {
 	return strings.TrimSpace(service)
 }
 
-// TestFlagsAreThoseOfMake: `make build` and `make dist` build the same program.
+// TestFlagsAreThoseOfMake checks that `make build` and `make dist` build the same program.
 func TestFlagsAreThoseOfMake(t *testing.T) {
 	t.Parallel()
 	makefile := read(t, filepath.Join(top, "Makefile"))
@@ -314,7 +315,7 @@ func TestFlagsAreThoseOfMake(t *testing.T) {
 	}
 }
 
-// TestLicencesOfTheApps compares the copies in licences/ with what npm installs.
+// TestLicencesOfTheApps compares the copies in licences/ with the files that npm installs.
 func TestLicencesOfTheApps(t *testing.T) {
 	t.Parallel()
 	parts, err := embedded(t.Context())
@@ -365,7 +366,7 @@ func TestSPDX(t *testing.T) {
 	}
 }
 
-// TestUnknownLicence: what is linked under a licence that nobody has looked at stops the build.
+// TestUnknownLicence checks that a part under an unknown licence stops the build.
 func TestUnknownLicence(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{"LICENSE": "GNU AFFERO GENERAL PUBLIC LICENSE",
@@ -380,7 +381,7 @@ func TestUnknownLicence(t *testing.T) {
 	}
 }
 
-// TestDebianVersion: dpkg takes what comes before a release for older, and what comes after it for newer.
+// TestDebianVersion checks that dpkg sorts pre-releases before a release, and later versions after it.
 func TestDebianVersion(t *testing.T) {
 	t.Parallel()
 	need(t, "dpkg")

@@ -18,7 +18,7 @@ import (
 	"strings"
 )
 
-// part is something of others that is in the program.
+// part is third-party material in the program.
 type part struct {
 	name, version string
 	purl          string   // package URL
@@ -26,8 +26,8 @@ type part struct {
 	texts         []string // of its licence and notices
 }
 
-// parts returns all that is linked into the program or embedded in it: Go, modules, SQLite, the C library, and what the
-// apps have. They are sorted by name and version.
+// parts returns everything that is linked into the program or embedded in it: Go, modules, SQLite, the C library, and
+// the parts of the apps. They are sorted by name and version.
 func (p *program) parts(ctx context.Context) ([]part, error) {
 	var list []part
 	collectors := []func(context.Context) ([]part, error){p.modules, p.goItself, embedded, unicode}
@@ -47,8 +47,8 @@ func (p *program) parts(ctx context.Context) ([]part, error) {
 	return list, nil
 }
 
-// modules returns the Go modules of the build information, with the licences that stand in the folders of the packages
-// that are linked, and above those.
+// modules returns the Go modules in the build information, with the licences from the folders of the linked packages
+// and from their parent folders.
 func (p *program) modules(ctx context.Context) (list []part, err error) {
 	folders, err := p.folders(ctx)
 	if err != nil {
@@ -67,7 +67,7 @@ func (p *program) modules(ctx context.Context) (list []part, err error) {
 	return list, nil
 }
 
-// folders returns for each module the folders where licences of its linked packages may stand.
+// folders returns for each module the folders that may contain licences of its linked packages.
 func (p *program) folders(ctx context.Context) (map[string][]string, error) {
 	out, err := p.goCommand(ctx, "list", "-deps", "-tags", p.tags(), "-json=Dir,Module", "./cmd/mailroom")
 	if err != nil {
@@ -110,7 +110,7 @@ func (p *program) goItself(ctx context.Context) ([]part, error) {
 	return []part{std}, nil
 }
 
-// sqlite reads what the module go-sqlite3 carries.
+// sqlite returns the SQLite that is included in the module go-sqlite3.
 func (p *program) sqlite(ctx context.Context) ([]part, error) {
 	dir, err := p.goCommand(ctx, "list", "-tags", tags, "-f", "{{.Dir}}", "github.com/mattn/go-sqlite3")
 	if err != nil {
@@ -132,7 +132,7 @@ func (p *program) sqlite(ctx context.Context) ([]part, error) {
 	}}, nil
 }
 
-// libraries returns what the C compiler links of its own, as Debian has packed it.
+// libraries returns the libraries that the C compiler adds, as packaged by Debian.
 func (p *program) libraries(ctx context.Context) (list []part, err error) {
 	for _, l := range []struct{ file, name, licence, text string }{
 		{"libc.a", "GNU C Library", "LGPL-2.1-or-later", "LGPL-2.1"},
@@ -169,10 +169,10 @@ func (p *program) libraries(ctx context.Context) (list []part, err error) {
 	return list, nil
 }
 
-// apps are those in the program whose packages npm installs, by their folder below commands/surface.
+// apps are the apps in the program that are built with npm packages, by their folder below commands/surface.
 var apps = []string{"phone", "console"}
 
-// embedded returns the packages of npm that are in the apps, each once, with the licences that were copied into licences/.
+// embedded returns the npm packages in the apps, each once, with the licences that were copied into licences/.
 func embedded(context.Context) ([]part, error) {
 	byPURL := map[string]part{}
 	for _, app := range apps {
@@ -187,7 +187,7 @@ func embedded(context.Context) ([]part, error) {
 	return slices.Collect(maps.Values(byPURL)), nil
 }
 
-// packagesOf returns the packages of npm that are in one app, by its lock file.
+// packagesOf returns the npm packages in one app, according to its lock file.
 func packagesOf(app string) (list []part, err error) {
 	content, err := os.ReadFile(filepath.Join(top, "commands", "surface", app, "app", "package-lock.json"))
 	if err != nil {
@@ -222,12 +222,12 @@ func packagesOf(app string) (list []part, err error) {
 	return list, nil
 }
 
-// npmFile names the file of licences/ for a package of npm.
+// npmFile returns the name of the file in licences/ for an npm package.
 func npmFile(name string) string {
 	return strings.ReplaceAll(strings.TrimPrefix(name, "@"), "/", "-") + ".txt"
 }
 
-// unicode returns the excerpt of Unicode's confusables.txt in orchestrator/confusables, which is of version 10.
+// unicode returns the excerpt of Unicode's confusables.txt in orchestrator/confusables, which is from version 10.
 func unicode(context.Context) ([]part, error) {
 	text, err := os.ReadFile(filepath.Join("licences", "unicode.txt"))
 	return []part{{

@@ -15,18 +15,18 @@ import (
 	"time"
 )
 
-// How the program is built. The Makefile builds bin/mailroom in the same way where a C library can be linked
-// statically.
+// The build settings of the program. The Makefile builds bin/mailroom with the same settings if a C library can be
+// linked statically.
 const (
 	tags    = "urfave_cli_no_docs sqlite_omit_load_extension netgo osusergo"
 	ldflags = "-s -w -linkmode external -extldflags -static"
 )
 
-// machine is what an architecture of Go is called elsewhere.
+// machine holds the names that other tools use for a Go architecture.
 type machine struct {
 	gnu string // the prefix of its compiler's name
 	elf elf.Machine
-	emu string // the program that runs its programs on another machine; Debian also has it with -static behind its name
+	emu string // the emulator for other machines; Debian also has it with the suffix -static
 }
 
 var machines = map[string]machine{
@@ -34,12 +34,12 @@ var machines = map[string]machine{
 	"arm64": {"aarch64-linux-gnu", elf.EM_AARCH64, "qemu-aarch64"},
 }
 
-// program is a build of Mailroom for one architecture.
+// program is a build of Mailroom for one system and architecture.
 type program struct {
 	path    string
 	client  bool   // without SQLite and cgo
-	system  string // as Go calls it
-	arch    string // as Go and Debian call it
+	system  string // Go's name
+	arch    string // the name in Go and Debian
 	cc      string // the C compiler
 	info    *buildinfo.BuildInfo
 	version string // without a v
@@ -56,11 +56,11 @@ func build(ctx context.Context, folder, arch string, stdout io.Writer) (*program
 	}
 	p := &program{path: filepath.Join(folder, "mailroom"), system: "linux", arch: arch, cc: m.gnu + "-gcc"}
 	if arch == runtime.GOARCH {
-		p.cc = "gcc" // by the name that `make build` calls it, so that SQLite need not be compiled again
+		p.cc = "gcc" // the name that `make build` uses, so that SQLite need not be compiled again
 	}
 	fmt.Fprintf(stdout, "Building Mailroom for %s. SQLite is compiled the first time, which takes a minute or two.\n",
 		arch)
-	// Flags of the user's own would make other bytes.
+	// goCommand clears GOFLAGS, because the user's own flags would change the bytes.
 	if _, err := p.goCommand(ctx, "build", "-p", "2", "-trimpath", "-buildvcs=true", "-tags", tags, "-ldflags", ldflags,
 		"-o", p.path, "./cmd/mailroom"); err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func build(ctx context.Context, folder, arch string, stdout io.Writer) (*program
 	return p, p.checkVersion(ctx)
 }
 
-// identify reads the build information of the program: its version and the time of its commit.
+// identify reads the version and the time of the commit from the program's build information.
 func (p *program) identify(ctx context.Context) (err error) {
 	if p.info, err = buildinfo.ReadFile(p.path); err != nil {
 		return err
@@ -86,7 +86,7 @@ func (p *program) identify(ctx context.Context) (err error) {
 	return p.isTagged(ctx)
 }
 
-// checkVersion starts the program once.
+// checkVersion starts the program once, and checks the version that it prints.
 func (p *program) checkVersion(ctx context.Context) error {
 	said, err := p.run(ctx, "--version")
 	if want := "mailroom version " + p.info.Main.Version + "\n"; err == nil && said != want {
@@ -95,8 +95,8 @@ func (p *program) checkVersion(ctx context.Context) error {
 	return err
 }
 
-// isTagged makes sure that a tag of the commit became the version. Go leaves out tags that the module's path does not
-// allow: from v2 on the path must end in /v2.
+// isTagged checks that a tag of the commit became the version. Go ignores tags that the module's path does not allow:
+// from v2 on, the path must end in /v2.
 func (p *program) isTagged(ctx context.Context) error {
 	if p.setting("vcs.modified") == "true" {
 		return nil
@@ -104,7 +104,7 @@ func (p *program) isTagged(ctx context.Context) error {
 	tag, err := output(exec.CommandContext(ctx, "git", "-C", top, "describe", "--tags", "--exact-match", "--match",
 		"v[0-9]*"))
 	if err != nil {
-		return nil // no tag: Go makes a version of the last one, the time and the commit
+		return nil // no tag: Go derives a version from the last tag, the time and the commit
 	}
 	if tag = strings.TrimSpace(tag); tag != p.info.Main.Version {
 		return fmt.Errorf("the tag %s is not a valid version of the module %s; Go turned it into %s. From v2 on, the module's path must end in the major version",
@@ -113,7 +113,7 @@ func (p *program) isTagged(ctx context.Context) error {
 	return nil
 }
 
-// static makes sure that the program runs without any library.
+// static checks that the program runs without any library.
 func (p *program) static(want elf.Machine) error {
 	f, err := elf.Open(p.path)
 	if err != nil {
@@ -151,7 +151,7 @@ func (p *program) goCommand(ctx context.Context, args ...string) (string, error)
 	return output(cmd)
 }
 
-// run runs the program, in an emulator if it is for another machine, and returns what it printed.
+// run runs the program, in an emulator if it is for another machine, and returns its output.
 func (p *program) run(ctx context.Context, args ...string) (string, error) {
 	name := p.path
 	if p.arch != runtime.GOARCH {
@@ -164,7 +164,7 @@ func (p *program) run(ctx context.Context, args ...string) (string, error) {
 	return output(exec.CommandContext(ctx, name, args...))
 }
 
-// output returns what a command printed. Its error has what it said instead.
+// output returns the standard output of a command. If the command fails, the error includes its standard error.
 func output(cmd *exec.Cmd) (string, error) {
 	var said strings.Builder
 	cmd.Stderr = &said

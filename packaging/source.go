@@ -16,7 +16,7 @@ import (
 //go:embed brew/mailroom.rb
 var formula string
 
-// installer is install.sh.
+// installer is the template of install.sh.
 //
 //go:embed install/install.sh
 var installer string
@@ -38,13 +38,13 @@ func (p *program) source(ctx context.Context, url string) ([]file, error) {
 	return []file{made, {path: "mailroom.rb", data: text}}, err
 }
 
-// sign writes install.sh, and the signature of the sums of all files.
+// sign writes install.sh, and the signature of the checksums of all files.
 func (w *writer) sign(ctx context.Context, version string, o options) error {
 	public, err := output(exec.CommandContext(ctx, "ssh-keygen", "-y", "-f", o.key))
 	if err != nil {
 		return err
 	}
-	words := strings.Fields(public) // the third is a comment, which may name somebody
+	words := strings.Fields(public) // the third is a comment, which may name a person
 	text, err := filled(installer, map[string]string{"Version": version, "URL": o.url, "Key": strings.Join(words[:2], " ")})
 	if err == nil {
 		err = w.write(file{path: "install.sh", data: text})

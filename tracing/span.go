@@ -1,8 +1,8 @@
-// Package tracing writes down what happened: one command_trace row per command run and one message_trace row per event
-// in a message's life, always through the transaction of the change itself.
+// Package tracing records what happened: one command_trace row per command run and one message_trace row per event in
+// a message's life. Each row is written in the transaction of the change itself.
 //
-// Names and ids are OpenTelemetry's, so that the tables can be exported as they stand: 16-byte trace ids, 8-byte span
-// ids, lower-case hex, and attribute names of the messaging conventions.
+// Names and IDs follow OpenTelemetry, so that the tables can be exported unchanged: 16-byte trace IDs and 8-byte span
+// IDs in lower-case hex, and attribute names of the messaging conventions.
 package tracing
 
 import (
@@ -16,28 +16,28 @@ import (
 	"time"
 )
 
-// Span is one run of one command. It is safe for concurrent use through its methods; the exported fields are set by
-// Start and are not changed afterwards.
+// Span is one run of one command. Its methods are safe for concurrent use; the exported fields are set by Start and
+// do not change afterwards.
 type Span struct {
 	TraceID      string // 32 hex digits
 	SpanID       string // 16 hex digits
 	ParentSpanID string // 16 hex digits, or "" for a root
 	Name         string
 	Kind         Kind
-	Caller       string // agent that asked; "" is the administrator
-	Scheduled    bool   // started by a schedule: left out of the trace when it changed nothing
+	Caller       string // agent that ran the command; "" is the administrator
+	Scheduled    bool   // started by a schedule: omitted from the trace if it changed nothing
 
 	mu         sync.Mutex
 	started    time.Time
 	attributes map[string]any
 	saved      bool
-	written    time.Time // the end, and what went wrong, that Save wrote last
+	written    time.Time // the end and the error that Save wrote last
 	failure    string
 	open       bool        // its row has no end until End is called
 	ended      bool        // End was called
-	endedAt    time.Time   // the end, which does not change any more; zero until it is known
+	endedAt    time.Time   // the final end; zero until it is known
 	timer      *time.Timer // set by MarkSaved
-	stop       func()      // ends what the timer started, and waits for it; nil before that
+	stop       func()      // ends the work that the timer started, and waits for it; nil before that
 }
 
 // Kind is an OpenTelemetry span kind.
@@ -71,7 +71,7 @@ type parentKey struct{}
 type parent struct{ traceID, spanID string }
 
 // WithParent returns a context whose next span is a child of traceparent, a W3C Trace Context header of version 00. A
-// malformed one is ignored, as the specification asks (part 3.2.2).
+// malformed header is ignored, as the specification requires (part 3.2.2).
 func WithParent(ctx context.Context, traceparent string) context.Context {
 	parts := strings.Split(strings.TrimSpace(traceparent), "-")
 	if len(parts) < 4 || len(parts[0]) != 2 || !isHex(parts[0]) || parts[0] == "ff" ||
@@ -84,7 +84,7 @@ func WithParent(ctx context.Context, traceparent string) context.Context {
 	return context.WithValue(ctx, parentKey{}, parent{parts[1], parts[2]})
 }
 
-// Traceparent returns a span as a W3C Trace Context header; "" when its ids are none.
+// Traceparent formats a span as a W3C Trace Context header. It returns "" if an ID is invalid.
 func Traceparent(traceID, spanID string) string {
 	if len(traceID) != 32 || len(spanID) != 16 || !isHex(traceID) || !isHex(spanID) ||
 		strings.Trim(traceID, "0") == "" || strings.Trim(spanID, "0") == "" {
@@ -93,7 +93,7 @@ func Traceparent(traceID, spanID string) string {
 	return "00-" + traceID + "-" + spanID + "-01"
 }
 
-// Start begins a span named after a command. Its parent is the span already in ctx, else what WithParent put there.
+// Start begins a span named after a command. Its parent is the span already in ctx, or else the one from WithParent.
 func Start(ctx context.Context, name string) (context.Context, *Span) {
 	s := &Span{Name: name, Kind: Internal, SpanID: newSpanID()}
 	if up := FromContext(ctx); up != nil {
@@ -106,13 +106,13 @@ func Start(ctx context.Context, name string) (context.Context, *Span) {
 	return context.WithValue(ctx, spanKey{}, s), s
 }
 
-// FromContext returns the span of the command that is running, or nil.
+// FromContext returns the span of the running command, or nil.
 func FromContext(ctx context.Context) *Span {
 	s, _ := ctx.Value(spanKey{}).(*Span)
 	return s
 }
 
-// Set records an attribute; values are strings, numbers or booleans.
+// Set records an attribute. Values are strings, numbers or booleans.
 func (s *Span) Set(name string, value any) {
 	if s == nil {
 		return
@@ -125,7 +125,7 @@ func (s *Span) Set(name string, value any) {
 	s.attributes[name] = value
 }
 
-// Begin sets the time of the start; a second call changes nothing.
+// Begin sets the start time. A second call has no effect.
 func (s *Span) Begin(at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,25 +134,25 @@ func (s *Span) Begin(at time.Time) {
 	}
 }
 
-// Saved reports whether a transaction that committed has written the span.
+// Saved reports whether a committed transaction has written the span.
 func (s *Span) Saved() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.saved
 }
 
-// OpenAfter is how long after a span was first saved its row is left without an end, if its command is still at work.
-// Most commands write their row once, and it names that time as their end. Only for those that take longer is it
-// written anew, without one.
+// OpenAfter is how long after a span was first saved its row is rewritten without an end, if its command is still
+// running. Most commands write their row once, with the time of the write as their end. Only the rows of longer
+// commands are rewritten.
 const OpenAfter = 2 * time.Second
 
-// SettledAfter is how long after the end that a row names the command has ended for certain: OpenAfter, and what it may
-// take to write the row without an end.
+// SettledAfter is how long after the end in a row the command has certainly ended: OpenAfter, plus the time that it
+// may take to write the row without an end.
 const SettledAfter = 6 * time.Second
 
-// MarkSaved notes that the transaction which wrote the span has committed. If the span has not ended OpenAfter after
-// the first call, saveOpen is called, once, in a goroutine of its own: it should write the span with SaveOpen before
-// its context ends, which it does when End is called.
+// MarkSaved records that the transaction that wrote the span has committed. If the span has not ended within
+// OpenAfter of the first call, saveOpen is called once, in its own goroutine. It should write the span with SaveOpen
+// before its context ends; the context ends when End is called.
 func (s *Span) MarkSaved(saveOpen func(ctx context.Context)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,9 +185,9 @@ func (s *Span) LeaveOpen() {
 	s.open = true
 }
 
-// End notes that the command has ended: what is saved of it from now on, as by work that it left in the background,
-// changes neither its end nor its outcome, unless that is a failure. It reports whether the row says that the command
-// is still at work, so that Save must be called once more.
+// End records that the command has ended. Later saves, such as those of background work, change neither its end nor
+// its outcome, except that they can record a failure. End reports whether the row shows the command as running, so
+// that Save must be called once more.
 func (s *Span) End() (unended bool) {
 	s.mu.Lock()
 	s.ended = true
@@ -207,14 +207,14 @@ func (s *Span) End() (unended bool) {
 	return s.open
 }
 
-// Settled reports whether the command has ended and its row has the end: nothing need be written of it any more.
+// Settled reports whether the command has ended and its row has the end, so that nothing more has to be written.
 func (s *Span) Settled() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.endedAt.IsZero()
 }
 
-// Within returns a context in which what is done belongs to a span, nil for none.
+// Within returns a context in which work belongs to a span. If the span is nil, it returns ctx.
 func Within(ctx context.Context, s *Span) context.Context {
 	if s == nil {
 		return ctx
@@ -222,12 +222,12 @@ func Within(ctx context.Context, s *Span) context.Context {
 	return context.WithValue(ctx, spanKey{}, s)
 }
 
-// Traceparent returns the span as a W3C Trace Context header, for handing on to whatever the command starts.
+// Traceparent returns the span as a W3C Trace Context header, to pass on to programs that the command starts.
 func (s *Span) Traceparent() string { return Traceparent(s.TraceID, s.SpanID) }
 
-// spanIDs counts up from a random start, so that the ids of one process stand side by side in the index of
-// command_trace: random ones would each change a page of their own, and a send would write three times as much. Two
-// processes make the same id as rarely as if each id were random.
+// spanIDs counts up from a random start, so that the IDs of one process are adjacent in the index of command_trace.
+// Random IDs would each change a different page, and a send would write three times as much. A collision between two
+// processes is as unlikely as with random IDs.
 var spanIDs = sync.OnceValue(func() *atomic.Uint64 {
 	var b [8]byte
 	rand.Read(b[:]) // never fails; see crypto/rand
@@ -244,8 +244,8 @@ func newSpanID() string {
 	return hex.EncodeToString(binary.BigEndian.AppendUint64(nil, n))
 }
 
-// newTraceID returns an id that begins with the time, for the same reason; the other 80 bits are random, of which the
-// specification of random trace ids (Trace Context level 2, part 2.2.3.5) asks for 56.
+// newTraceID returns an ID that begins with the time, so that new IDs are adjacent in the index. The other 80 bits
+// are random; the specification of random trace IDs (Trace Context level 2, part 2.2.3.5) requires 56.
 func newTraceID() string {
 	b := binary.BigEndian.AppendUint64(nil, uint64(time.Now().UnixMilli())<<16)
 	b = append(b, make([]byte, 8)...)

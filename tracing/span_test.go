@@ -9,7 +9,7 @@ import (
 	"mailroom/tracing"
 )
 
-// rows are the rows of one span that were written, each as its end and its status.
+// rows are the written rows of one span, each as its end and its status.
 type rows []string
 
 func (r *rows) Run(_ string, args ...any) error {
@@ -38,7 +38,7 @@ func save(t *testing.T, s *tracing.Span, r *rows, end time.Time, failure string)
 	}
 }
 
-// A command that ends soon writes its row once, and what it left in the background changes neither end nor outcome.
+// A command that ends soon writes its row once, and its background work changes neither its end nor its outcome.
 func TestEndsSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r rows
@@ -54,7 +54,7 @@ func TestEndsSoon(t *testing.T) {
 	})
 }
 
-// A command that is still at work after a while has no end in its row until it ends.
+// A command that is still running after a while has no end in its row until it ends.
 func TestLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r rows
@@ -83,7 +83,7 @@ func TestLasts(t *testing.T) {
 	})
 }
 
-// End ends a mark that is being written, and waits for it.
+// End cancels a write of the open row that is in progress, and waits for it.
 func TestEndWaitsForTheMark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r rows

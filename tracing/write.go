@@ -6,25 +6,26 @@ import (
 	"time"
 )
 
-// Runner runs one SQL statement within a transaction. It is the only thing that tracing needs of a database.
+// Runner runs one SQL statement within a transaction. Package tracing needs nothing else of a database.
 type Runner interface {
 	Run(query string, args ...any) error
 }
 
-// Layout is the form of every stored time: RFC 3339, UTC, three fractional digits, so that text order is time order.
+// Layout is the format of every stored time: RFC 3339, UTC, three fractional digits, so that text order is time
+// order.
 const Layout = "2006-01-02T15:04:05.000Z"
 
-// Save writes the span, or what changed of it since it was last written. end is the time to show as its end, which is
-// left out of a span that was left open; failure is what went wrong so far ("" is nothing), actor the process. It must
-// run in a transaction; call MarkSaved when that has committed.
+// Save writes the span, or its changes since the last write. end is the time to record as its end, which is omitted
+// if the span was left open. failure is the error so far, or "" if there is none. actor is the process. Save must run
+// in a transaction; call MarkSaved after the commit.
 func (s *Span) Save(x Runner, end time.Time, actor string, failure string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.save(x, end, actor, failure)
 }
 
-// SaveOpen writes the span without an end, since its command is still at work, and makes Save do so too until End is
-// called. It does nothing once that was. It must run in a transaction; see MarkSaved.
+// SaveOpen writes the span without an end, because its command is still running, and makes Save do the same until End
+// is called. After End, it does nothing. It must run in a transaction; see MarkSaved.
 func (s *Span) SaveOpen(x Runner, now time.Time, actor string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,17 +72,17 @@ func (s *Span) save(x Runner, end time.Time, actor string, failure string) error
 		ended, status, failure, actor, s.Caller, string(attributes))
 }
 
-// EventName is a kind of thing that happens to a message. Source: contract, "The table".
+// EventName is a kind of event in the life of a message. Source: contract, "The table".
 type EventName string
 
 // The events of message_trace.
 const (
 	Created       EventName = "created"
-	Adopted       EventName = "adopted"        // written or changed by hand, found and tidied up
-	Held          EventName = "held"           // waits for an agent of that name
+	Adopted       EventName = "adopted"        // written or changed by hand, then found and completed
+	Held          EventName = "held"           // waits for an agent with the recipient's name
 	Claimed       EventName = "claimed"        // leased for a delivery outside the database
-	Released      EventName = "released"       // the lease ended, or the hold, or the reading, without an outcome
-	AttemptFailed EventName = "attempt_failed" // one rung of the ladder
+	Released      EventName = "released"       // the lease, the hold or the reading ended without an outcome
+	AttemptFailed EventName = "attempt_failed" // one attempt of the retry schedule
 	Overdue       EventName = "overdue"        // waits for longer than it should
 	Delivered     EventName = "delivered"
 	Shown         EventName = "shown" // handed out under a lease; not read until it is acknowledged
@@ -91,8 +92,8 @@ const (
 	Failed        EventName = "failed"
 	Cancelled     EventName = "cancelled"
 	Replayed      EventName = "replayed"
-	Answered      EventName = "answered" // of a question to the user
-	Refused       EventName = "refused"  // an answer that its asker found to be forged
+	Answered      EventName = "answered" // a question to the user was answered
+	Refused       EventName = "refused"  // the asker found an answer to be forged
 	Archived      EventName = "archived"
 	Deleted       EventName = "deleted"
 )
@@ -102,13 +103,13 @@ type Event struct {
 	MessageID string
 	At        string // in Layout
 	Name      EventName
-	OldStatus any // string, or nil when there was none
+	OldStatus any // string, or nil if there was none
 	NewStatus any
-	Attempt   int // from 1; 0 when it belongs to none
+	Attempt   int // from 1; 0 if it belongs to none
 	Actor     string
 	SpanID    string
 	Error     string
-	Detail    string // what the transport has to say of the attempt
+	Detail    string // what the transport reported about the attempt
 }
 
 // Record appends one event.
@@ -120,8 +121,8 @@ func Record(x Runner, e Event) error {
 		e.MessageID, e.At, string(e.Name), e.OldStatus, e.NewStatus, e.Attempt, e.Actor, e.SpanID, e.Error, e.Detail)
 }
 
-// RecordCreated appends a Created event for every row that from names, in which ?2 stands for arg, at the time and with
-// the status, span and error that stand in the row.
+// RecordCreated appends a Created event for every row selected by from, in which ?2 is arg. The time, status, span
+// and error are those in the row.
 func RecordCreated(x Runner, from string, actor string, arg any) error {
 	return x.Run(`
 		INSERT INTO message_trace (message_id, at, event, new_status, actor, span_id, error)
@@ -129,12 +130,12 @@ func RecordCreated(x Runner, from string, actor string, arg any) error {
 		arg)
 }
 
-// RecordSet appends the same event for every row that from names, a SQL fragment such as "agent_message WHERE seq IN
-// (SELECT seq FROM temp.batch)". The rows' present status becomes old_status, and newStatus the new one ("" leaves it
-// as it is). The attempt is the one that is being made: the first for a row that never failed, otherwise one more than
-// its retries so far, unless somebody wrote a number there that is none or out of range. Events that belong to no
-// attempt, such as cancelled, have 0. e.MessageID, OldStatus, NewStatus and Attempt are not used. In from, ?1 stands
-// for arg; nil where it has none.
+// RecordSet appends the same event for every row selected by from, a SQL fragment such as "agent_message WHERE seq IN
+// (SELECT seq FROM temp.batch)". The current status of the row becomes old_status, and newStatus the new one (""
+// leaves it unchanged). The attempt is the current one: the first for a row that never failed, otherwise one more
+// than its retries so far, unless retry_count was set by hand to something other than a number in range. Events that
+// belong to no attempt, such as cancelled, have 0. e.MessageID, OldStatus, NewStatus and Attempt are not used. In
+// from, ?1 is arg, which is nil if from has no parameter.
 func RecordSet(x Runner, from string, arg any, newStatus string, e Event) error {
 	return x.Run(`
 		INSERT INTO message_trace (message_id, at, event, old_status, new_status, attempt, actor, span_id, error,
@@ -145,9 +146,9 @@ func RecordSet(x Runner, from string, arg any, newStatus string, e Event) error 
 		FROM `+from, arg, e.At, string(e.Name), newStatus, e.Actor, e.SpanID, e.Error, e.Detail)
 }
 
-// RecordDeleted appends a Deleted event for every row that from names, with what a trace cannot do without once the row
-// is gone: its last error, and as detail a JSON object with sender, recipient and message_type. Of e, At, Actor and
-// SpanID are used.
+// RecordDeleted appends a Deleted event for every row selected by from. It stores the values that the trace needs
+// once the row is gone: the last error, and as detail a JSON object with sender, recipient and message_type. Of e, it
+// uses At, Actor and SpanID.
 func RecordDeleted(x Runner, from string, e Event) error {
 	return x.Run(`
 		INSERT INTO message_trace (message_id, at, event, old_status, new_status, actor, span_id, error, detail)

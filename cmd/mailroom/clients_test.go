@@ -18,7 +18,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/helper"
 )
 
-// foreign is a command that runs a program of others, which `make clients` installs below testdata/clients.
+// foreign returns a command that runs a third-party program, which `make clients` installs below testdata/clients.
 func foreign(t *testing.T, program string, args ...string) *exec.Cmd {
 	t.Helper()
 	folder, err := filepath.Abs(filepath.Join("testdata", "clients", "node_modules"))
@@ -39,11 +39,11 @@ func foreign(t *testing.T, program string, args ...string) *exec.Cmd {
 	return exec.CommandContext(t.Context(), node, append([]string{program}, args...)...)
 }
 
-// TestConformanceOfServe: what a daemon serves keeps to the protocol, whatever its tools are. commands/surface/mcp runs
+// TestConformanceOfServe checks that a daemon follows the protocol, whatever its tools are. commands/surface/mcp runs
 // the whole suite against the same code.
 func TestConformanceOfServe(t *testing.T) {
 	t.Parallel()
-	foreign(t, "conformance/dist/index.js") // before a daemon is started for nothing
+	foreign(t, "conformance/dist/index.js") // fails early, before a daemon is started
 	o := newOffice(t, "a")
 	s := o.serve()
 	token := o.run("agent", "token", "a")["token"].(string)
@@ -51,7 +51,7 @@ func TestConformanceOfServe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The suite can send no headers. It does send a Host that must be refused, which therefore goes on as it is.
+	// The suite cannot send headers. It sends a Host that must be rejected, so the proxy does not change it.
 	proxy := httptest.NewServer(&httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
 		r.Out.Host = r.In.Host
@@ -71,15 +71,15 @@ func TestConformanceOfServe(t *testing.T) {
 
 const inspectorProgram = "inspector/clients/cli/build/index.js"
 
-// inspector runs one method of the protocol's inspector against an office, with the tools of one vocabulary or, for "",
-// all, and returns what it prints. It must end well.
+// inspector runs one method of the protocol's inspector against an office, with the tools of one vocabulary or, for
+// "", all tools, and returns the output. The inspector must succeed.
 type inspector func(t *testing.T, vocabulary, method string, args ...string) map[string]any
 
 func inspect(t *testing.T, server func(vocabulary string) []string, env []string) inspector {
 	return func(t *testing.T, vocabulary, method string, args ...string) (answer map[string]any) {
 		t.Helper()
 		cmd := foreign(t, inspectorProgram, slices.Concat(server(vocabulary), []string{"--method", method}, args)...)
-		cmd.Env = append(append(os.Environ(), "HOME="+t.TempDir()), env...) // it keeps a catalogue there
+		cmd.Env = append(append(os.Environ(), "HOME="+t.TempDir()), env...) // the inspector stores a catalogue there
 		var errs bytes.Buffer
 		cmd.Stderr = &errs
 		out, err := cmd.Output()
@@ -93,7 +93,7 @@ func inspect(t *testing.T, server func(vocabulary string) []string, env []string
 	}
 }
 
-// TestInspector: the protocol's own inspector lists and calls every tool, over stdio and over HTTP.
+// TestInspector checks that the protocol's own inspector can list and call every tool, over stdio and over HTTP.
 func TestInspector(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
@@ -108,7 +108,7 @@ func TestInspector(t *testing.T) {
 					t.Fatal(err)
 				}
 				callEach(t, o, inspect(t, func(vocabulary string) []string {
-					// it hands little of its environment on
+					// The inspector passes on little of its environment.
 					own := []string{"env", "XDG_STATE_HOME=" + os.Getenv("XDG_STATE_HOME"), program, "--db", o.db,
 						"mcp", "--as", "boss", "--admin"}
 					if vocabulary != "" {
@@ -119,7 +119,7 @@ func TestInspector(t *testing.T) {
 				return
 			}
 			s := o.serve()
-			go io.Copy(io.Discard, s.logs) // a daemon whose log nobody reads stands still when the pipe is full
+			go io.Copy(io.Discard, s.logs) // a daemon blocks when the pipe of its log is full
 			token := o.run("agent", "token", "boss", "--admin")["token"].(string)
 			callEach(t, o, inspect(t, func(vocabulary string) []string {
 				return []string{strings.TrimSuffix(s.address+"/mcp/"+vocabulary, "/"), "--transport", "http",
@@ -129,13 +129,13 @@ func TestInspector(t *testing.T) {
 	}
 }
 
-// callEach calls every tool with the inspector. Before each call that compiles the schemas of all tools that are
-// served, so each is called where its vocabulary is served alone.
+// callEach calls every tool with the inspector. Before each call the inspector compiles the schemas of all served
+// tools, so each tool is called where only its vocabulary is served.
 func callEach(t *testing.T, o *office, ask inspector) {
 	t.Helper()
 	var offered []string
 	for _, tool := range ask(t, "", "tools/list", "--strict")["tools"].([]any) {
-		// it fails for a schema that some host cannot use
+		// The inspector fails for a schema that some host cannot use.
 		offered = append(offered, tool.(map[string]any)["name"].(string))
 	}
 	callAll(t, o, offered, func(tool string, args []string) (map[string]any, string) {

@@ -17,8 +17,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/helper"
 )
 
-// TestCommandsAtATime: however many processes deliver, and though one after the other is killed, no more commands of an
-// agent run at a time than it allows. Those of a killed process go on, and count.
+// TestCommandsAtATime checks that however many processes deliver, and even if one after the other is killed, no more
+// commands of an agent run at the same time than it allows. Commands of a killed process continue, and count.
 func TestCommandsAtATime(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "there a killed process is found dead after a while only, see TestTortureOnAServer")
@@ -61,7 +61,7 @@ func TestCommandsAtATime(t *testing.T) {
 	}
 }
 
-// sendEach sends so many messages from each of the senders, in turn.
+// sendEach sends count messages from each of the senders, in turn.
 func (o *office) sendEach(count int, to string, senders ...string) {
 	o.t.Helper()
 	s, err := o.startSender()
@@ -82,8 +82,8 @@ func (o *office) sendEach(count int, to string, senders ...string) {
 	}
 }
 
-// deliverTogether starts some couriers at once and kills the first of them that has come by so many places. It returns
-// how many it killed.
+// deliverTogether starts several couriers at the same time and kills the first that has passed a number of places. It
+// returns how many it killed.
 func (o *office) deliverTogether(couriers, places int) (killed int) {
 	o.t.Helper()
 	office := *o
@@ -128,8 +128,8 @@ func readLines(t *testing.T, path string) []string {
 	return slices.Collect(strings.Lines(string(text)))
 }
 
-// TestCommandOfAKilledProcess: while the command of a killed process runs, nobody starts a second one; once it has
-// ended, it is started again for the same message.
+// TestCommandOfAKilledProcess checks that while the command of a killed process runs, no second one is started, and
+// that after its end it is started again for the same message.
 func TestCommandOfAKilledProcess(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "there a killed process is found dead after a while only, see TestTortureOnAServer")
@@ -163,7 +163,7 @@ func TestCommandOfAKilledProcess(t *testing.T) {
 		}
 		write(t, goOn, "x")
 	}
-	write(t, goOn, "xx") // for what is left
+	write(t, goOn, "xx") // for the remaining messages
 	o.until("all is delivered", func() bool {
 		o.run("deliver_all")
 		return o.rows(`SELECT count(*) FROM agent_message WHERE status = 'delivered'`)[0] == "2"
@@ -178,8 +178,8 @@ func TestCommandOfAKilledProcess(t *testing.T) {
 	o.checkHistory()
 }
 
-// courierUntil runs a courier until a command is started and kills it then, and returns the message that the command is
-// for. "" is a courier that came to its end and started none.
+// courierUntil runs a courier until a command is started, kills the courier then, and returns the message that the
+// command is for. It returns "" if the courier ended without starting a command.
 func (o *office) courierUntil(starts <-chan string) (id string) {
 	o.t.Helper()
 	office := *o
@@ -202,7 +202,7 @@ func (o *office) courierUntil(starts <-chan string) (id string) {
 	return id
 }
 
-// fifo makes a pipe with a name, and opens both of its ends so that nobody finds it closed.
+// fifo creates a named pipe, and opens both of its ends so that it is never closed.
 func fifo(t *testing.T, path string) *os.File {
 	t.Helper()
 	if err := syscall.Mkfifo(path, 0o600); err != nil {

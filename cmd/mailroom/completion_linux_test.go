@@ -11,7 +11,7 @@ import (
 	"mailroom/orchestrator/store/postgres"
 )
 
-// completed are beginnings of lines, and what the shells are to offer for each: what a line of theirs matches.
+// completed are beginnings of command lines, and a pattern that a line of the shell's completions must match.
 var completed = []struct{ line, offers string }{
 	{"mailroom sen", `\bsend\b`},
 	{"mailroom send b", `\bbob\b.*tests`},
@@ -23,7 +23,7 @@ var completed = []struct{ line, offers string }{
 	{"mailroom thread show th", `\bthread-[0-9A-Z]{26}\b`},
 }
 
-// completing makes an office in which there is something to complete, and a file with the script of a shell.
+// completing creates an office with data to complete, and a file with the script of a shell.
 func completing(t *testing.T, shell string) (o *office, folder, script string) {
 	if _, err := exec.LookPath(shell); err != nil {
 		if os.Getenv("CI") != "" {
@@ -46,7 +46,7 @@ func completing(t *testing.T, shell string) (o *office, folder, script string) {
 	return o, folder, script
 }
 
-// offered holds what a shell shows for the completion with a number to what it is to be.
+// offered compares the completions that a shell shows with the expected ones.
 func offered(t *testing.T, number int, shows string) {
 	t.Helper()
 	c := completed[number]
@@ -58,7 +58,7 @@ func offered(t *testing.T, number int, shows string) {
 	t.Errorf("%q is completed to %q; want %s", c.line, shows, c.offers)
 }
 
-// TestCompletionInFish asks fish itself.
+// TestCompletionInFish gets the completions from fish itself.
 func TestCompletionInFish(t *testing.T) {
 	t.Parallel()
 	o, folder, script := completing(t, "fish")
@@ -96,7 +96,7 @@ func TestCompletionInFish(t *testing.T) {
 	}
 }
 
-// TestCompletionInZsh and TestCompletionInBash type the lines, and a tab or two behind them.
+// TestCompletionInZsh types the lines in zsh, followed by the key that lists completions.
 func TestCompletionInZsh(t *testing.T) {
 	t.Parallel()
 	typeCompletions(t, "zsh", "exec zsh -f -i",
@@ -109,7 +109,7 @@ func TestCompletionInBash(t *testing.T) {
 		"bind 'set show-all-if-ambiguous on'; bind 'set enable-bracketed-paste off'; ", "\x1b?")
 }
 
-// typeCompletions types the lines in a shell, each with the key that lists what is possible.
+// typeCompletions types the lines in a shell, each followed by the key that lists completions.
 func typeCompletions(t *testing.T, shell, start, prepares, lists string) {
 	o, folder, script := completing(t, shell)
 	env := append(o.command().Env, "TERM=dumb", "PS1=", "LC_ALL=C.UTF-8")
@@ -130,7 +130,7 @@ func typeCompletions(t *testing.T, shell, start, prepares, lists string) {
 		typed(prepares+"PS1='ready> '; source "+script+"; echo 'so''urced'\n", `sourced[\s\S]*ready> `)
 		until := c.offers
 		if shell == "bash" {
-			until, _, _ = strings.Cut(until, ".*") // it shows no descriptions
+			until, _, _ = strings.Cut(until, ".*") // bash shows no descriptions
 		}
 		shows := typed(c.line+lists, `\n.*`+until)
 		if shell == "zsh" {

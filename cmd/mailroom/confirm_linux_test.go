@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestConfirmations: before what cannot be undone a person on a terminal is asked; with --yes, and where nobody can be
-// asked, it is done at once.
+// TestConfirmations checks that a person at a terminal is asked before an action that cannot be undone, and that with
+// --yes, or without a person to ask, the action is performed immediately.
 func TestConfirmations(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "ann", "bob", "cid", "dan")
@@ -37,7 +37,7 @@ func TestConfirmations(t *testing.T) {
 		{"clear_old --json", "", "", 0},
 		{"clear_old | cat", "", "", 0},
 		{"dead_letters replay --all", "y\n", `This sends 2 dead letters again\. Continue\?`, 0},
-		{"dead_letters replay " + message, "", "", 65}, // it is none
+		{"dead_letters replay " + message, "", "", 65}, // it is not a dead letter
 		{"--db new.db migrate --from \"" + o.db + "\"", "n\n",
 			`from ` + regexp.QuoteMeta(o.db) + ` to .*/new\.db\. .* Continue\?`, 64},
 		{"status", "", "", 0},
@@ -56,7 +56,7 @@ func TestConfirmations(t *testing.T) {
 	}
 }
 
-// TestConfirmationIsNotTypedAhead: a yes that was typed before the question is no answer to it.
+// TestConfirmationIsNotTypedAhead checks that a yes typed before the question does not answer it.
 func TestConfirmationIsNotTypedAhead(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "bob")

@@ -14,17 +14,17 @@ import (
 
 var screenshots = flag.Bool("screenshots", false, "write the pictures of the console to docs/console")
 
-// begins is when the demo of the pictures begins, and looks is how much later somebody opens the console on it.
+// begins is when the demo of the pictures begins, and looks is how much later the console is opened.
 var begins = time.Date(2026, time.November, 20, 15, 2, 11, 0, time.UTC)
 
 const looks = 18 * time.Minute
 
-// tour is the console of a demo's database, which a daemon serves.
+// tour is the console of a demo's database, served by a daemon.
 type tour struct {
 	*office
 	browser *browsertest.Chromium
 	served  *serving
-	clock   time.Duration // how much later than this machine's it is there
+	clock   time.Duration // how far its clock is ahead of this machine's
 }
 
 // newTour runs the demo, and then a daemon with the console on its database.
@@ -47,7 +47,8 @@ func newTour(t *testing.T) *tour {
 	first := v.serve()
 	first.cmd.Process.Kill()
 	first.cmd.Wait()
-	v.served = v.serveAt(strings.TrimPrefix(first.address, "http://")) // an address that is kept, at which a desk can be paired
+	// Use the same address again, so that a browser can be paired.
+	v.served = v.serveAt(strings.TrimPrefix(first.address, "http://"))
 	v.browser = browsertest.StartShell(ctx, t)
 	return v
 }
@@ -66,15 +67,15 @@ func (v *tour) opens(width int64, dark bool) *browsertest.Screen {
 	return s
 }
 
-// id is that of the message that a condition selects.
+// id returns the ID of the message that a condition selects.
 func (v *tour) id(where string) string {
 	v.t.Helper()
 	return v.rows(`SELECT message_id FROM agent_message WHERE ` + where)[0]
 }
 
-// TestConsoleOfDemo looks at the demo's database in the console: a message that climbed the ladder, one that bounced,
-// one that a person answered and one that went through a thread say what happened to them. With -screenshots it takes
-// the pictures of docs/console.
+// TestConsoleOfDemo shows the demo's database in the console. It checks the descriptions of a message with several
+// attempts, one that bounced, one that a person answered and one in a thread. With -screenshots it takes the pictures
+// of docs/console.
 func TestConsoleOfDemo(t *testing.T) {
 	t.Parallel()
 	v := newTour(t)
@@ -83,7 +84,7 @@ func TestConsoleOfDemo(t *testing.T) {
 		v.id(`thread_id <> '' AND recipient = 'orchestrator' AND message_type <> 'thread_closed'`)
 	question := v.rows(`SELECT question_id FROM signal_questions`)[0]
 	stops := []struct {
-		name, path string // a stop without a name is on no picture
+		name, path string // a stop without a name has no picture
 		says       []string
 	}{
 		{"now", "/", []string{"One thing needs your attention"}},
@@ -148,7 +149,7 @@ func TestConsoleOfDemo(t *testing.T) {
 	}
 }
 
-// keeps writes what a page shows to docs/console.
+// keeps writes a picture of the page to docs/console.
 func (v *tour) keeps(s *browsertest.Screen, width int64, name string) {
 	v.t.Helper()
 	if err := browsertest.Keep(filepath.Join("..", "..", "docs", "console", name+".png"),

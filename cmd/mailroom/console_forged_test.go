@@ -19,7 +19,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
-// project runs commands on one database as a user does, whose state is in folders of its own.
+// project runs commands on one database as a user whose state is in separate folders.
 type project struct {
 	t   *testing.T
 	env map[string]string
@@ -29,7 +29,7 @@ func newProject(t *testing.T) *project {
 	t.Helper()
 	d := &project{t, map[string]string{"MAILROOM_DB": filepath.Join(t.TempDir(), "mailroom.db"), "HOME": t.TempDir(),
 		"XDG_STATE_HOME": t.TempDir(), "NO_COLOR": "1", "MAILROOM_OUTPUT": "json"}}
-	t.Setenv("XDG_STATE_HOME", d.env["XDG_STATE_HOME"]) // where it is kept what is trusted
+	t.Setenv("XDG_STATE_HOME", d.env["XDG_STATE_HOME"]) // where trust is stored
 	d.run("init")
 	return d
 }
@@ -39,7 +39,7 @@ func (d *project) program(out io.Writer) *cli.Program {
 		Getenv: func(name string) string { return d.env[name] }}
 }
 
-// run runs a command and returns what it prints.
+// run runs a command and returns its output.
 func (d *project) run(args ...string) string {
 	d.t.Helper()
 	var out bytes.Buffer
@@ -47,7 +47,7 @@ func (d *project) run(args ...string) string {
 	return out.String()
 }
 
-// first returns the value of a key in the first line that a command prints which then goes on. stop ends it.
+// first returns the value of a key in the first line of a command that then continues. stop ends the command.
 func (d *project) first(key string, args ...string) (value string, stop func()) {
 	d.t.Helper()
 	ctx, cancel := context.WithCancel(d.t.Context())
@@ -68,14 +68,14 @@ func (d *project) first(key string, args ...string) (value string, stop func()) 
 	return value, sync.OnceFunc(func() { cancel(); <-ended })
 }
 
-// visited is a server that notes for what it is asked.
+// visited is a server that records its requests.
 type visited struct {
 	*httptest.Server
 	mu    sync.Mutex
 	asked []string
 }
 
-// visit starts one that answers as h does.
+// visit starts a server that answers as h does.
 func visit(t *testing.T, h http.Handler) *visited {
 	t.Helper()
 	v := &visited{}
@@ -95,13 +95,13 @@ func (v *visited) visits() []string {
 	return v.asked
 }
 
-// unauthorized answers as a daemon does to whoever has no token.
+// unauthorized answers as a daemon does to a client without a token.
 var unauthorized = http.HandlerFunc(func(rw http.ResponseWriter,
 	_ *http.Request) {
 	rw.WriteHeader(http.StatusUnauthorized)
 })
 
-// says writes rows of daemons that seem to listen at these addresses, and were there before any other.
+// says adds rows of daemons that seem to listen at these addresses, and to be older than any other.
 func (d *project) says(addresses ...string) {
 	d.t.Helper()
 	c := enginetest.Plain(d.t, d.env["MAILROOM_DB"])
@@ -114,8 +114,8 @@ func (d *project) says(addresses ...string) {
 	}
 }
 
-// TestConsoleIsLedNowhereElse: whatever the table of daemons says, the console opens at a daemon of this user, or
-// serves itself. A database that is not trusted has nobody asked.
+// TestConsoleIsLedNowhereElse checks that whatever the table of daemons contains, the console opens at a daemon of
+// this user, or serves itself, and that for an untrusted database no server is contacted.
 func TestConsoleIsLedNowhereElse(t *testing.T) {
 	d := newProject(t)
 	real, stop := d.first("listening", "serve", "--listen", "127.0.0.1:0")
@@ -124,7 +124,8 @@ func TestConsoleIsLedNowhereElse(t *testing.T) {
 	if err != nil || daemon.Host == "" {
 		t.Fatal(real, err)
 	}
-	relay := visit(t, &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(daemon) }}) // hands the challenge on, and the proof back
+	// relay forwards the challenge and returns the proof.
+	relay := visit(t, &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(daemon) }})
 	phish := visit(t, unauthorized)
 	d.says(phish.URL, phish.URL+"/phish", strings.Replace(phish.URL, "//", "//user@", 1), phish.URL+"?x", relay.URL)
 	opened := func() string {
@@ -157,12 +158,13 @@ func TestConsoleIsLedNowhereElse(t *testing.T) {
 	}
 }
 
-// TestConsoleOfAnotherUser: a daemon that keeps its state elsewhere is no daemon of this user.
+// TestConsoleOfAnotherUser checks that a daemon that stores its state elsewhere does not count as a daemon of this
+// user.
 func TestConsoleOfAnotherUser(t *testing.T) {
 	d := newProject(t)
 	real, stop := d.first("listening", "serve", "--listen", "127.0.0.1:0")
 	defer stop()
-	t.Setenv("XDG_STATE_HOME", t.TempDir()) // of the processes from now on, but not of the daemon
+	t.Setenv("XDG_STATE_HOME", t.TempDir()) // for later processes, but not for the daemon
 	d.run("trust")
 	link, stopped := d.first("url", "console", "--print")
 	stopped()
@@ -171,7 +173,7 @@ func TestConsoleOfAnotherUser(t *testing.T) {
 	}
 }
 
-// TestSignalDoctorCallsNobody: signal.url is called for a database that is trusted, and for no other.
+// TestSignalDoctorCallsNobody checks that signal.url is requested only if the database is trusted.
 func TestSignalDoctorCallsNobody(t *testing.T) {
 	d := newProject(t)
 	app := visit(t, unauthorized)

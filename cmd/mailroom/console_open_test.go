@@ -17,8 +17,9 @@ import (
 	"mailroom/commands/surface/cli"
 )
 
-// TestConsoleIsOpened: what opens the browser is called with a file, which only its owner can read and which leads to
-// the address with the code. Once the code was used, the file is gone. Ctrl-C before that ends it as any command.
+// TestConsoleIsOpened checks that the browser is opened with a file that only its owner can read and that leads to
+// the address with the code. After the code was used, the file is removed. Ctrl-C before that ends the command as
+// usual.
 func TestConsoleIsOpened(t *testing.T) {
 	home, programs := t.TempDir(), t.TempDir()
 	env := map[string]string{"MAILROOM_DB": filepath.Join(t.TempDir(), "mailroom.db"), "HOME": home, "DISPLAY": ":0",

@@ -12,9 +12,9 @@ import (
 	"mailroom/commands/surface/phone/browsertest"
 )
 
-// TestConsoleOutlivesItsDaemon: a page stays open while its daemon is killed, or told to end, and another is started at
-// the same address. It says that nobody answers, goes on by itself, without a reload and as who was logged in, and has
-// missed nothing.
+// TestConsoleOutlivesItsDaemon checks that a page stays open while its daemon is killed or asked to end, and another
+// is started at the same address. The page shows that there is no connection, continues by itself without a reload
+// and with the same login, and misses nothing.
 func TestConsoleOutlivesItsDaemon(t *testing.T) {
 	t.Parallel()
 	ctx := browsertest.Start(t, browsertest.ShellPrograms...)
@@ -50,8 +50,7 @@ func TestConsoleOutlivesItsDaemon(t *testing.T) {
 		d.Until(says + ` === "` + strings.Join(sent, "|") + `" && document.body.dataset.loaded === "once"`)
 	}
 
-	// Commands to copy name the database, and each word of them is one for a shell, whatever the folder and the sender
-	// are called.
+	// Commands to copy name the database, and are valid for a shell whatever the folder and the sender are called.
 	id := "x; touch made; #"
 	o.run("invoke", "ralph_send", `{"from":"a","to":"b","type":"note","payload":{},"id":"`+id+`"}`)
 	d.Eval(fmt.Sprintf(`(history.pushState(null, "", "/messages/" + encodeURIComponent(%q)), dispatchEvent(new PopStateEvent("popstate")))`, id), nil)

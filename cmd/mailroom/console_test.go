@@ -48,9 +48,9 @@ func (o *office) login(address, code string) (status int, token string) {
 	return res.StatusCode, session.Token
 }
 
-// TestConsole: the console is served by the command where no daemon does, and by the daemon where one does; a session
-// is the database's, whoever let the browser in. Ctrl-C ends the command with status 130, and the port is the same the
-// next time.
+// TestConsole checks that the console is served by the command if there is no daemon, and otherwise by the daemon. A
+// session belongs to the database, whichever process accepted the browser. Ctrl-C ends the command with status 130,
+// and the next console uses the same port.
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "a", "b")

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Eight processes send and four deliver on one file: no error reaches anybody, every acknowledged message is delivered
-// exactly once and in order, and nobody starves.
+// Eight processes send and four deliver on one file. There are no errors, every acknowledged message is delivered
+// exactly once and in order, and no process starves.
 func TestContention(t *testing.T) {
 	t.Parallel()
 	const senders, total = 8, 2400
@@ -17,7 +17,7 @@ func TestContention(t *testing.T) {
 
 	var acknowledged atomic.Int64
 	var mu sync.Mutex
-	acks := map[string]string{} // message id to recipient
+	acks := map[string]string{} // message ID to recipient
 	share := make([]int, senders)
 	var sending, delivering sync.WaitGroup
 	for i := range senders {
@@ -89,7 +89,7 @@ func TestContention(t *testing.T) {
 			t.Errorf("sender %d got %d of %d turns: it starves", i, n, total)
 		}
 	}
-	// Order of delivery is the order of sending, per sender and recipient.
+	// The order of delivery is the order of sending, per sender and recipient.
 	if swapped := o.rows(`
 		SELECT a.message_id FROM agent_message a JOIN agent_message b ON b.sender = a.sender
 			AND b.recipient = a.recipient AND b.seq > a.seq

@@ -11,8 +11,9 @@ import (
 	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
-// TestKilledCopies: what a backup or a restore leaves that was killed with SIGKILL is named by the doctor and removed
-// by the next one; what a living process is writing, be it stopped, is neither.
+// TestKilledCopies checks that files left by a backup or a restore that was killed with SIGKILL are reported by the
+// doctor and removed by the next one, and that files which a living process is writing, even a stopped one, are
+// neither.
 func TestKilledCopies(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server has its own backups")
@@ -46,7 +47,7 @@ func TestKilledCopies(t *testing.T) {
 		if says := o.finding("copies"); !strings.HasPrefix(says, "ok ") {
 			t.Errorf("while %s is stopped, the doctor says: %s", c.name, says)
 		}
-		if c.args[0] == "backup" { // a restore may hold the write lock by now
+		if c.args[0] == "backup" { // a restore may hold the write lock now
 			o.run("backup", filepath.Join(c.folder, "second.db"), "--overwrite")
 			if left := copies(t, c.folder); len(left) != 1 {
 				t.Errorf("another backup removed what %s, which was stopped, was writing", c.name)
@@ -67,8 +68,8 @@ func TestKilledCopies(t *testing.T) {
 	}
 }
 
-// TestCopiesOfEarlierVersions: the files that earlier versions left, which locked nothing, are removed when they are a
-// day old. What only looks like them is not.
+// TestCopiesOfEarlierVersions checks that files left by earlier versions, which held no locks, are removed when they
+// are a day old, and that similar names are not.
 func TestCopiesOfEarlierVersions(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server has its own backups")
@@ -100,7 +101,7 @@ func TestCopiesOfEarlierVersions(t *testing.T) {
 	o.run("backup", filepath.Join(t.TempDir(), "copy.db"))
 }
 
-// copies lists what is being made of copies in a folder, or was left of it.
+// copies lists unfinished copies in a folder, including those left behind.
 func copies(t *testing.T, folder string) []string {
 	t.Helper()
 	left, err := filepath.Glob(filepath.Join(folder, ".mailroom-*"))
@@ -110,7 +111,7 @@ func copies(t *testing.T, folder string) []string {
 	return left
 }
 
-// finding is what the doctor finds under one name: the level, and what it says.
+// finding returns the level and the text of the doctor's finding with a name.
 func (o *office) finding(check string) string {
 	o.t.Helper()
 	status, answer := o.answerOf("doctor")

@@ -16,16 +16,16 @@ import (
 	"time"
 )
 
-// costsGolden has what the commands of TestCosts cost: a line for each, with millions of instructions, and how often it
-// waits for the disk.
+// costsGolden is the file with the costs of the commands in TestCosts: a line for each, with millions of
+// instructions, and how often the command waits for the disk.
 const costsGolden = "testdata/costs.golden"
 
 const quietHook = "a hook that finds nothing"
 
-// TestCosts holds the instructions of the hot commands to within 3 % of the golden file, and their syncs to it: what
-// makes them dearer, or cheaper, says so with -update. Time would not do, since it varies by far more. Another version
-// of Go makes other instructions, so the file names its own; by another they may differ by 15 %. So may those of a hook,
-// which looks for its host through all processes above it.
+// TestCosts checks that the instructions of frequent commands are within 3 % of the golden file, and that their syncs
+// are equal. A change that makes a command more or less expensive updates the file with -update. Time is not used,
+// because it varies much more. The file names its version of Go; another version generates other instructions, so 15
+// % are allowed. The same holds for a hook, which searches for its host among all processes above it.
 func TestCosts(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"valgrind", "strace"} {
@@ -50,7 +50,7 @@ func TestCosts(t *testing.T) {
 	measured := compiler + "\n" +
 		p.cost(3, "version", "", "--version") +
 		p.cost(3, "a cold send", "", "send", "--as", "a", "c", "hello") +
-		// Without --atomic, how many batches there are depends on how fast the lines come.
+		// Without --atomic, the number of batches depends on how fast the lines arrive.
 		p.cost(1, "send --stdin --atomic of 1,000 lines", lines, "send", "--stdin", "--atomic") +
 		p.cost(1, "deliver_all of 1,002 messages", "", "deliver_all") +
 		p.hook()
@@ -67,7 +67,7 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// costLine is a line of the golden file: what it is about, instructions and syncs.
+// costLine matches a line of the golden file: its subject, instructions and syncs.
 var costLine = regexp.MustCompile(`^(.*): (\d+\.\d+) million instructions, (\d+) syncs$`)
 
 func costsTheSame(was, is string, tolerance float64) bool {
@@ -83,13 +83,14 @@ func costsTheSame(was, is string, tolerance float64) bool {
 	return a[1] == b[1] && math.Abs(now-before) <= tolerance*before && a[3] == b[3]
 }
 
-// counted is the program, built without the tags and the linking of what is shipped, so that nothing is compiled anew
-// for this test, and two databases: one for the runs whose instructions are counted, one for those whose syncs are.
+// counted is the program, built without the tags and the linking of the release, so that nothing is recompiled for
+// this test. It has two databases: one for the runs whose instructions are counted, and one for those whose syncs
+// are.
 type counted struct {
 	t                         *testing.T
 	program                   string
 	forInstructions, forSyncs string              // folders
-	before                    func(folder string) // a run that counts
+	before                    func(folder string) // called before each counted run
 }
 
 func newCounted(t *testing.T) *counted {
@@ -105,14 +106,14 @@ func newCounted(t *testing.T) *counted {
 	return p
 }
 
-// run runs a command line with the database of a folder, and returns what it writes to standard error.
+// run runs a command line with the database of a folder, and returns its standard error.
 func (p *counted) run(folder, in string, line ...string) (told string) {
 	p.t.Helper()
 	var stderr bytes.Buffer
 	cmd := exec.Command(line[0], line[1:]...)
 	cmd.Dir, cmd.Stdin, cmd.Stderr = folder, strings.NewReader(in), &stderr
-	// Valgrind runs one thread at a time, does not bear the signals by which Go takes a core away from a goroutine, and
-	// does not know the instruction rdtscp, by which Go waits for a lock that is taken.
+	// Valgrind runs one thread at a time. It does not support the signals with which Go preempts a goroutine, nor the
+	// instruction rdtscp, with which Go waits for a lock.
 	cmd.Env = append(os.Environ(), "HOME="+folder, "XDG_STATE_HOME="+folder, "MAILROOM_DB=x.db", "GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1,cpu.rdtscp=off")
 	if err := cmd.Run(); err != nil {
 		p.t.Fatalf("%s: %v\n%s", strings.Join(line, " "), err, stderr.Bytes())
@@ -120,7 +121,7 @@ func (p *counted) run(folder, in string, line ...string) (told string) {
 	return stderr.String()
 }
 
-// hook returns the line of a hook for which there is nothing. One that is not counted notes that before each, for a minute.
+// hook returns the line of a hook without new messages. An uncounted hook before each run records that for a minute.
 func (p *counted) hook() string {
 	p.t.Helper()
 	const event = `{"session_id":"one"}`
@@ -128,7 +129,8 @@ func (p *counted) hook() string {
 	p.before = func(folder string) {
 		long := time.Now().Add(-time.Hour)
 		for range 2 {
-			if err := os.Chtimes(filepath.Join(folder, "x.db"), long, long); err != nil { // it was not written just now
+			// Make the file look as if it had not been written recently.
+			if err := os.Chtimes(filepath.Join(folder, "x.db"), long, long); err != nil {
 				p.t.Fatal(err)
 			}
 			p.run(folder, event, append([]string{p.program}, hook("PostToolUse")...)...)
@@ -146,8 +148,8 @@ var (
 	syncCall             = regexp.MustCompile(`(?m)\b(?:fsync|fdatasync|sync_file_range)\(`)
 )
 
-// cost runs a command with each of the databases, and returns its line. What Go does beside a short command varies by
-// more than is to be seen, so the instructions are the fewest of several runs.
+// cost runs a command with each of the databases, and returns its line. The background work of Go varies by more than
+// the changes that the test must detect, so the instructions are the fewest of several runs.
 func (p *counted) cost(runs int, what, in string, args ...string) string {
 	p.t.Helper()
 	fewest, blocks := math.MaxInt, filepath.Join(p.t.TempDir(), "blocks") // a file for each thread
@@ -161,7 +163,7 @@ func (p *counted) cost(runs int, what, in string, args ...string) string {
 			instructions += n
 		}
 		fewest = min(fewest, instructions)
-		p.t.Logf("%s: %d instructions", what, instructions) // so that it is seen to go on beside other tests
+		p.t.Logf("%s: %d instructions", what, instructions) // shows the progress beside other tests
 	}
 	p.before(p.forSyncs)
 	told := p.run(p.forSyncs, in, append([]string{"strace", "-f", "-e", "trace=fsync,fdatasync,sync_file_range",

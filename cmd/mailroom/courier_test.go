@@ -16,16 +16,16 @@ import (
 	"mailroom/orchestrator/router"
 )
 
-// courier is a program that delivers what is due, once, and stands still where its first argument says, for its test to
-// kill it there. The second is the size of a claim.
+// courier is a program that delivers the due messages once, and stops at the place in its first argument, so that its
+// test can kill it there. The second argument is the size of a claim.
 //
-//	settling   a transport has delivered, and the router has not heard of it
-//	marked     a transport's mark is stored, and nothing delivered
+//	settling   a transport has delivered, and the router has not recorded it
+//	marked     a transport's mark is stored, and nothing is delivered
 //	inbox      the inboxes are filled, in a transaction that is not committed
-//	nowhere    it goes on, but says where it is
+//	nowhere    it continues, but prints the places
 //
-// It says where it comes by, in lines on its standard output: held or passed, the place, the scheme of the transport
-// and the ids of the messages.
+// It prints each place that it reaches, in lines on its standard output: held or passed, the place, the scheme of the
+// transport and the IDs of the messages.
 func courier() {
 	size, err := strconv.Atoi(os.Args[2])
 	if err != nil {
@@ -46,14 +46,14 @@ func courier() {
 	}
 }
 
-// knife is put between the router and its transports.
+// knife is placed between the router and its transports.
 type knife struct {
 	where string
 	mu    sync.Mutex
 }
 
-// at says where the delivery of some messages is, and stands still if that is where it is to be killed. A message is
-// held once or twice, depending on its id, and then let through: a third crash would cost it a rung.
+// at prints the place of the delivery of some messages, and stops if the process is to be killed there. A message is
+// held once or twice, depending on its ID, and then passed, because a third crash would count as a failed attempt.
 func (k *knife) at(where, scheme string, ms []orchestrator.Message) {
 	held := k.where == where && (len(ms) == 0 || ms[0].Crashes <= int(ms[0].ID[len(ms[0].ID)-1])%2)
 	line := "passed"
@@ -73,7 +73,7 @@ func (k *knife) at(where, scheme string, ms []orchestrator.Message) {
 	}
 }
 
-// transports are those of the program, each with what the router asks it for.
+// transports returns those of the program, each with the interfaces that the router checks for.
 func (k *knife) transports() map[string]orchestrator.Transport {
 	all := transports()
 	for scheme, inner := range all {
@@ -98,7 +98,7 @@ type slotted interface {
 	orchestrator.Lingerer
 }
 
-// severed is a transport under the knife.
+// severed is a transport with a knife.
 type severed struct {
 	orchestrator.Transport
 	scheme string

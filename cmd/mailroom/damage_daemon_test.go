@@ -15,7 +15,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
-// pagesOf returns where the root pages of a table and its indexes are in the file.
+// pagesOf returns the offsets of the root pages of a table and its indexes in the file.
 func (o *office) pagesOf(table string) (offsets []int64) {
 	o.t.Helper()
 	for _, row := range o.rows(`SELECT rootpage FROM sqlite_schema WHERE rootpage > 0 AND tbl_name = '` + table + `'`) {
@@ -31,7 +31,7 @@ func (o *office) pagesOf(table string) (offsets []int64) {
 	return offsets
 }
 
-// readiness asks a daemon whether it is ready.
+// readiness returns the readiness of a daemon.
 func (s *serving) readiness(t *testing.T) (status int, body string) {
 	t.Helper()
 	res, err := http.Get(s.address + "/readyz")
@@ -46,15 +46,15 @@ func (s *serving) readiness(t *testing.T) (status int, body string) {
 	return res.StatusCode, string(text)
 }
 
-// TestDaemonSurvivesDamage: a daemon under which pages go bad says so at /readyz and goes on saying so, is ready again
-// when they have been mended, and ends when it is asked to.
+// TestDaemonSurvivesDamage checks that a daemon whose database pages are damaged reports that at /readyz repeatedly,
+// is ready again after they were repaired, and ends when it is asked to.
 func TestDaemonSurvivesDamage(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server keeps its own pages whole")
 	for table, stir := range map[string]string{
-		// What another program writes makes the daemon read its pages anew.
+		// A write of another program makes the daemon read its pages again.
 		"agent_message": `UPDATE agents SET role = 'changed'`,
-		// Nobody looks at the trace before something happens to a message.
+		// The trace is not read before an event of a message.
 		"message_trace": `INSERT INTO agent_message (message_id, sender, recipient, payload)
 			VALUES ('by-hand', 'a', 'b', '1')`,
 	} {
@@ -98,7 +98,7 @@ func damageUnderADaemon(t *testing.T, table, stir string, mended bool) {
 	if again, body := s.readiness(t); again != 503 {
 		t.Errorf("/readyz a second time: %d %s", again, body)
 	}
-	ends := []int{0, 75} // 75: it could not sign off
+	ends := []int{0, 75} // 75: it could not record its end
 	if mended {
 		for _, at := range offsets {
 			overwrite(t, o.db, at, whole[at:at+pageSize])
@@ -118,7 +118,7 @@ func damageUnderADaemon(t *testing.T, table, stir string, mended bool) {
 	}
 }
 
-// overwrite puts bytes into a file.
+// overwrite writes bytes into a file.
 func overwrite(t *testing.T, path string, at int64, bytes []byte) {
 	t.Helper()
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -131,7 +131,7 @@ func overwrite(t *testing.T, path string, at int64, bytes []byte) {
 	}
 }
 
-// TestRecoveryOfAPathThatNeedsQuotes: what doctor says to do is right for a shell, whatever the path is.
+// TestRecoveryOfAPathThatNeedsQuotes checks that the doctor's advice is correct for a shell, whatever the path is.
 func TestRecoveryOfAPathThatNeedsQuotes(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server keeps its own pages whole")
@@ -151,8 +151,8 @@ func TestRecoveryOfAPathThatNeedsQuotes(t *testing.T) {
 	}
 }
 
-// TestDamagedFreePageAndLog: a damaged page of the free list, or of the log of what is not in the file yet, is no
-// different from any other.
+// TestDamagedFreePageAndLog checks that a damaged page of the free list or of the write-ahead log is handled like any
+// other.
 func TestDamagedFreePageAndLog(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server keeps its own pages whole")
@@ -184,7 +184,7 @@ func TestDamagedFreePageAndLog(t *testing.T) {
 			backup := filepath.Join(t.TempDir(), "backup.db")
 			o.run("backup", backup)
 			o.freePages()
-			keeper := o.serve() // it keeps the log from being folded into the file when a command ends
+			keeper := o.serve() // prevents a checkpoint of the log when a command ends
 			o.sendMany(3)
 			if err := keeper.cmd.Process.Kill(); err != nil {
 				t.Fatal(err)
@@ -211,7 +211,7 @@ func TestDamagedFreePageAndLog(t *testing.T) {
 	}
 }
 
-// freePages makes a free list: a page that nothing uses.
+// freePages creates a free list: pages that nothing uses.
 func (o *office) freePages() {
 	o.t.Helper()
 	o.rows(`CREATE TABLE spare (x)`)
@@ -220,7 +220,8 @@ func (o *office) freePages() {
 	o.rows(`DROP TABLE spare`)
 }
 
-// wholeOrRecovered checks that the file is whole, or that doctor knows better and its way brings the backup back.
+// wholeOrRecovered checks that the file is intact, or that the doctor reports damage and its advice restores the
+// backup.
 func (o *office) wholeOrRecovered(backup string) {
 	o.t.Helper()
 	_, answer := o.answerOf("doctor")

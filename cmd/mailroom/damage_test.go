@@ -18,7 +18,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
-// pageSize is that of our databases.
+// pageSize is the page size of our databases.
 const pageSize = 4096
 
 // scribble overwrites a part of a file with noise.
@@ -38,11 +38,11 @@ func scribble(t *testing.T, path string, from, n int64) {
 	}
 }
 
-// statuses are the exit statuses that docs/cli.md has; 70 is a bug, and 2 a crash.
+// statuses are the exit statuses in docs/cli.md; 70 is a bug, and 2 a crash.
 var statuses = []int{0, 1, 64, 65, 66, 69, 75, 77}
 
-// answerOf runs a command on a damaged database and returns its exit status and its answer. Whatever is damaged, it
-// ends, with a status that is documented and an answer that can be read.
+// answerOf runs a command on a damaged database and returns its exit status and its answer. Whatever is damaged, the
+// command must end with a documented status and a valid answer.
 func (o *office) answerOf(args ...string) (status int, answer map[string]any) {
 	o.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -70,8 +70,9 @@ func (o *office) answerOf(args ...string) (status int, answer map[string]any) {
 	return status, answer
 }
 
-// TestDamagedPages: wherever the file is damaged, every command ends with an answer that says so or is not concerned,
-// doctor says what is wrong and what to do, and doing exactly that brings the messages of the backup back.
+// TestDamagedPages checks that wherever the file is damaged, every command ends with an answer that reports the
+// damage or is not affected, that doctor reports the problem and advice, and that following the advice exactly
+// restores the messages of the backup.
 func TestDamagedPages(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server keeps its own pages whole")
@@ -135,7 +136,7 @@ func TestDamagedPages(t *testing.T) {
 	}
 }
 
-// recover does what doctor says.
+// recover follows the doctor's advice.
 func (o *office) recover(backup string) {
 	o.t.Helper()
 	_, answer := o.answerOf("doctor")

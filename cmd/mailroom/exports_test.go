@@ -10,25 +10,25 @@ import (
 	"testing"
 )
 
-// standard are methods that packages not of ours call.
+// standard are methods that third-party packages call.
 var standard = []string{"Error", "Unwrap", "Is", "As", "String", "MarshalJSON", "UnmarshalJSON", "Close", "Read",
 	"Write"}
 
-// naming is what the files of a package name of other packages.
+// naming holds the names from other packages that the files of a package use.
 type naming struct {
-	qualified map[string]bool // "folder Name": what stands behind the name of an imported package
-	members   map[string]bool // fields and methods of whatever type
+	qualified map[string]bool // "folder Name": the name after an imported package
+	members   map[string]bool // fields and methods of any type
 }
 
-// TestWhatIsExportedIsUsed: a name that no other package names is not exported, so that a reader of a package sees at
-// once what it is for. The check goes by names and not by types: a method counts as named if any method of that name
-// is.
+// TestWhatIsExportedIsUsed checks that only names used by other packages are exported, so that a reader of a package
+// sees immediately what it is for. The check uses names and not types: a method counts as used if any method with its
+// name is.
 func TestWhatIsExportedIsUsed(t *testing.T) {
 	t.Parallel()
 	all := sources(t)
 	named := map[string]*naming{}
 	for _, s := range all {
-		of := s.folder + " " + s.syntax.Name.Name // tests may be a package of their own
+		of := s.folder + " " + s.syntax.Name.Name // tests may be a separate package
 		if named[of] == nil {
 			named[of] = &naming{map[string]bool{}, map[string]bool{}}
 		}
@@ -56,7 +56,7 @@ func (n *naming) names(folder string, e export) bool {
 	return e.member && n.members[e.name] || !e.member && n.qualified[folder+" "+e.name]
 }
 
-// note adds what a file names.
+// note adds the names that a file uses.
 func (n *naming) note(s source) {
 	imports := s.imports()
 	ast.Inspect(s.syntax, func(node ast.Node) bool {
@@ -83,7 +83,7 @@ func (n *naming) note(s source) {
 	})
 }
 
-// imports returns the folder of each package of ours that the file imports, by the name it has there.
+// imports returns the folder of each of our packages that the file imports, by its name in the file.
 func (s source) imports() map[string]string {
 	folders := map[string]string{}
 	for _, spec := range s.syntax.Imports {
@@ -106,7 +106,7 @@ type export struct {
 	at         ast.Node
 }
 
-// exports lists what the file exports. Fields that are written as JSON are named by their tags.
+// exports lists the names that the file exports. Fields written as JSON are used through their tags.
 func (s source) exports() (list []export) {
 	add := func(of string, id *ast.Ident) {
 		if id.IsExported() && of == "" {
@@ -161,8 +161,8 @@ func members(of *ast.TypeSpec) (names []*ast.Ident) {
 	return names
 }
 
-// signatures lists the names with which the package of a file declares what it exports: others may hold such a value
-// without naming its type.
+// signatures lists the names in the exported declarations of a file's package. Other packages may hold values of such
+// types without naming them.
 func (s source) signatures(all []source) map[string]bool {
 	names := map[string]bool{}
 	note := func(n ast.Node) {
@@ -202,7 +202,7 @@ func (s source) signatures(all []source) map[string]bool {
 	return names
 }
 
-// isEngine reports whether a folder holds a package of the engine, but neither its nouns nor machinery of tests.
+// isEngine reports whether a folder contains a package of the engine, other than its basic types and test packages.
 func isEngine(folder string) bool {
 	return strings.HasPrefix(folder, "orchestrator/") && !strings.HasPrefix(folder, "orchestrator/orchestratortest") &&
 		!strings.HasSuffix(folder, "test")

@@ -20,8 +20,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
-// faulty is the program with the clock and the patience that a test sets: it is MAILROOM_TEST_CLOCK's content off the
-// real time.
+// faulty is the program with a clock and a patience that a test sets. The file in MAILROOM_TEST_CLOCK contains the
+// offset of the clock from the real time.
 func faulty() {
 	if path := os.Getenv("MAILROOM_TEST_CLOCK"); path != "" {
 		options.Now = func() time.Time {
@@ -39,7 +39,7 @@ func faulty() {
 	os.Exit(run(config()))
 }
 
-// stop ends a daemon and holds it to exit status 0.
+// stop ends a daemon and checks that its exit status is 0.
 func (s *serving) stop(t *testing.T) {
 	t.Helper()
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -50,8 +50,8 @@ func (s *serving) stop(t *testing.T) {
 	}
 }
 
-// sentUntilItFails sends from a, one process for each message, until one is refused, and returns the ids of the others
-// and the refusal.
+// sentUntilItFails sends from a, one process for each message, until one is rejected, and returns the IDs of the
+// others and the rejection.
 func (o *office) sentUntilItFails(recipient string, size int) (ids []string, status int, refusal map[string]any) {
 	o.t.Helper()
 	payload := `"` + strings.Repeat("x", size) + `"`
@@ -67,9 +67,9 @@ func (o *office) sentUntilItFails(recipient string, size int) (ids []string, sta
 	return nil, 0, nil
 }
 
-// TestFullDiskAndBack: when the disk fills under a daemon and those who send, each send is refused with a clear error,
-// the daemon stays, and what was acknowledged is there. When there is room again all goes on, and nobody was started
-// anew: every acknowledged message is delivered once.
+// TestFullDiskAndBack checks a disk that fills while a daemon and senders run. Each send is rejected with a clear
+// error, the daemon continues, and acknowledged messages are kept. When there is room again, everything continues
+// without a restart, and every acknowledged message is delivered once.
 func TestFullDiskAndBack(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server has a disk of its own")
@@ -98,7 +98,7 @@ func TestFullDiskAndBack(t *testing.T) {
 	if got := exitStatus(t, lines.cmd); got != 75 {
 		t.Errorf("exit status of send --stdin: %d; want 75", got)
 	}
-	// It can be read, and written as far as there is room: a full disk is no reason to start a daemon anew.
+	// The database can be read, and written as far as there is room. A full disk is no reason to restart a daemon.
 	if status, body := s.readiness(t); status != 200 {
 		t.Errorf("/readyz on the full disk: %d %s", status, body)
 	}
@@ -146,7 +146,7 @@ func (o *office) steps(off time.Duration) {
 
 func (o *office) clockFile() string { return filepath.Join(o.folder, "clock") }
 
-// steppedOffice is one whose processes share a clock that the test sets.
+// steppedOffice returns an office whose processes share a clock that the test sets.
 func steppedOffice(t *testing.T, agents ...string) *office {
 	t.Helper()
 	folder := t.TempDir()
@@ -160,9 +160,9 @@ func steppedOffice(t *testing.T, agents ...string) *office {
 	return o
 }
 
-// TestClockStepsUnderSeveralProcesses: the clock is set forward and back by hours under a daemon, a sender and readers.
-// What is sent is delivered at once whatever the clock says, once and in order; a rung that was planned with the clock
-// ahead is brought back; the trace never runs backwards.
+// TestClockStepsUnderSeveralProcesses sets the clock forward and back by hours while a daemon, a sender and readers
+// run. Messages are delivered immediately, once and in order, whatever the clock shows. A retry that was planned with
+// the clock ahead is brought back. The trace never goes backward.
 func TestClockStepsUnderSeveralProcesses(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server has a clock of its own")
@@ -176,7 +176,7 @@ func TestClockStepsUnderSeveralProcesses(t *testing.T) {
 	if err := os.Remove(away); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(away, nil, 0o600); err != nil { // a file where a folder should be: its deliveries fail
+	if err := os.WriteFile(away, nil, 0o600); err != nil { // a file in place of a folder: its deliveries fail
 		t.Fatal(err)
 	}
 	s := o.serve()
@@ -202,7 +202,8 @@ func TestClockStepsUnderSeveralProcesses(t *testing.T) {
 			}
 		}
 		o.await(`SELECT count(*) FROM agent_message WHERE recipient IN ('b', 'filed') AND status <> 'delivered'`, "0")
-		// Every failed attempt of shaky has a rung, and none lies further ahead than the ladder is high.
+		// Every failed attempt of shaky has a next attempt, and none is further ahead than the longest delay of the
+		// retry schedule.
 		o.await(fmt.Sprintf(`SELECT count(*), count(*) FILTER (WHERE status = 'retry' AND next_attempt_at <= '%s')
 			FROM agent_message
 			WHERE recipient = 'shaky'`, time.Now().Add(off+2*time.Minute).UTC().Format("2006-01-02T15:04:05.000Z")),
@@ -243,13 +244,14 @@ func TestClockStepsUnderSeveralProcesses(t *testing.T) {
 	o.checkHistory()
 }
 
-// pause stops a process until the test lets it go on.
+// pause stops a process until the test calls goOn.
 func pause(t *testing.T, p *os.Process) (goOn func()) {
 	t.Helper()
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	for tasks := fmt.Sprintf("/proc/%d/task/*/stat", p.Pid); !allStopped(t, tasks); { // the signal takes its time
+	// The signal takes effect with a delay.
+	for tasks := fmt.Sprintf("/proc/%d/task/*/stat", p.Pid); !allStopped(t, tasks); {
 		runtime.Gosched()
 	}
 	return func() {
@@ -275,15 +277,15 @@ func allStopped(t *testing.T, tasks string) bool {
 	return true
 }
 
-// TestStoppedInsideATransaction: while a process that was stopped in the middle of a transaction holds SQLite's write
-// lock, others are told that the database is busy and lose nothing, and readers go on. When it goes on, so do all, and
-// what it was writing is there once.
+// TestStoppedInsideATransaction checks that while a process that was stopped within a transaction holds SQLite's
+// write lock, other writers report that the database is busy and lose nothing, and readers continue. When the process
+// continues, so do all others, and its write is there once.
 func TestStoppedInsideATransaction(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "only a file has one lock for all who write")
 	o := newOfficeOf(t, "mailroom-faulty", t.TempDir(), "a", "b")
 	o.env = []string{"MAILROOM_TEST_PATIENCE=100ms"}
-	// The trigger keeps the transaction open for as long as it counts: until the process is stopped, and beyond.
+	// The trigger keeps the transaction open while it counts: until the process is stopped, and longer.
 	o.rows(`CREATE TRIGGER slow BEFORE INSERT ON agent_message WHEN new.payload = '"slow"' BEGIN
 		SELECT (WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 3000000) SELECT count(*)
 			FROM c); END`)
@@ -322,8 +324,8 @@ func TestStoppedInsideATransaction(t *testing.T) {
 	o.checkHistory()
 }
 
-// awaitLocked asks until somebody holds SQLite's write lock. Keep the database open meanwhile: the first process to
-// open one holds other locks for a moment.
+// awaitLocked waits until a process holds SQLite's write lock. Keep the database open meanwhile, because the first
+// process to open it holds other locks for a moment.
 func (o *office) awaitLocked() {
 	o.t.Helper()
 	db, err := sql.Open("sqlite3", "file:"+o.db+"?_busy_timeout=0&_txlock=immediate")

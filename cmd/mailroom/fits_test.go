@@ -11,8 +11,8 @@ import (
 	"mailroom/orchestrator"
 )
 
-// What is within the bounds of each parameter but not of a message is refused under the name of a parameter that the
-// caller gave; what is one byte smaller is sent.
+// A message that is too large, although each parameter is within its bounds, is rejected under the name of a
+// parameter that the caller gave. A message that is one byte smaller is sent.
 func TestWhatDoesNotFitIsNamed(t *testing.T) {
 	t.Parallel()
 	m := newMatrix(t)
@@ -22,7 +22,7 @@ func TestWhatDoesNotFitIsNamed(t *testing.T) {
 	text := strings.Repeat("x", 64<<10)
 	for _, c := range []struct {
 		command, params, parameter string
-		beside                     int // bytes of JSON beside the text
+		beside                     int // bytes of JSON in addition to the text
 	}{
 		{"send_message", `{"target":"reader","message_type":"STATUS","message":"` + text + `","payload":{"k":"%s"}}`,
 			"payload",

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// TestFloorsAreDrawn compares docs/floors.svg with the picture that the imports make. With -update it is written.
+// TestFloorsAreDrawn compares docs/floors.svg with the picture drawn from the imports. With -update the picture is
+// written.
 func TestFloorsAreDrawn(t *testing.T) {
 	t.Parallel()
 	picture := drawFloors(floorsOf(importsOf(t)))
@@ -26,8 +27,8 @@ func TestFloorsAreDrawn(t *testing.T) {
 	}
 }
 
-// importsOf returns, for each package of the program, those of ours that it imports. Packages that serve tests are left
-// out: those below a folder whose name ends in "test" or "tests", and programs that import one.
+// importsOf returns, for each package of the program, our packages that it imports. Packages for tests are omitted:
+// those below a folder whose name ends in "test" or "tests", and programs that import one.
 func importsOf(t *testing.T) map[string][]string {
 	t.Helper()
 	imports := map[string][]string{}
@@ -45,7 +46,7 @@ func importsOf(t *testing.T) map[string][]string {
 	return imports
 }
 
-// ourImports lists the folders of the packages of ours that a file imports.
+// ourImports lists the folders of our packages that a file imports.
 func ourImports(s source) (list []string) {
 	for _, spec := range s.syntax.Imports {
 		name, _ := strconv.Unquote(spec.Path.Value)
@@ -62,7 +63,8 @@ func forTests(folder string) bool {
 	})
 }
 
-// floorsOf puts each package one floor above the highest that it imports, and returns the floors from the ground up.
+// floorsOf places each package one floor above the highest that it imports, and returns the floors from the ground
+// up.
 func floorsOf(imports map[string][]string) (floors [][]string) {
 	known := map[string]int{}
 	var floor func(folder string) int
@@ -90,7 +92,7 @@ func floorsOf(imports map[string][]string) (floors [][]string) {
 	return floors
 }
 
-// Sizes in the picture, in pixels. Both fonts are of fixed width, so that a text's length says how wide it is.
+// Sizes in the picture, in pixels. Both fonts have a fixed width, so a text's width follows from its length.
 const (
 	pictureWidth = 920
 	rowHeight    = 52
@@ -141,7 +143,7 @@ func drawFloors(floors [][]string) string {
 	return b.String()
 }
 
-// drawBox draws a package: the folder in which it stands, and below that its name.
+// drawBox draws a package: its parent folder, and below that its name.
 func drawBox(b *strings.Builder, folder string, left, top int) {
 	above, name := boxTexts(folder)
 	class, _, _ := strings.Cut(folder, "/")
@@ -156,7 +158,7 @@ func drawBox(b *strings.Builder, folder string, left, top int) {
 	fmt.Fprintf(b, "<text class=\"name\" x=\"%d\" y=\"%d\">%s</text>\n", middle, base, name)
 }
 
-// boxTexts returns what stands in a package's box. The package of the top folder has the module's name.
+// boxTexts returns the texts in a package's box. The package of the top folder has the module's name.
 func boxTexts(folder string) (above, name string) {
 	if folder == "" {
 		return "", "mailroom"

@@ -11,8 +11,8 @@ import (
 	"mailroom/commands/surface/cli"
 )
 
-// TestForms: off a terminal a command answers with JSON if its card says so, and otherwise with text; a word for people
-// answers with text. Its page lists them all.
+// TestForms checks that without a terminal, a command answers with JSON if its card declares that, and otherwise with
+// text; a command for people answers with text. Its page lists them all.
 func TestForms(t *testing.T) {
 	t.Parallel()
 	forms := map[string][]string{}
@@ -51,7 +51,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// formOf is the form in which a command answers, by that in which it is refused with a flag that it does not have.
+// formOf returns the form in which a command answers, determined from its error for an unknown flag.
 func formOf(t *testing.T, path []string) string {
 	t.Helper()
 	var out bytes.Buffer

@@ -13,12 +13,12 @@ import (
 	"testing"
 )
 
-// goBlock is a block of code in docs/go.md, behind a comment that says where it is from: a package, and the name of an
-// Example or of a type. Of an Example that opens a database by example.Open, the page shows what comes after that.
+// goBlock matches a block of code in docs/go.md, after a comment with its source: a package, and the name of an
+// Example or of a type. For an Example that opens a database with example.Open, the page shows the code after that.
 var goBlock = regexp.MustCompile("(?s)<!-- (\\S+) (\\w+) -->\n```go\n(.*?)```\n")
 
-// TestGoPage holds docs/go.md to the program: its code is that of the Examples, which are tests; the names that it
-// names exist; and it says of every package below orchestrator what it is for.
+// TestGoPage compares docs/go.md with the program: its code is that of the Examples, which are tests; the names in it
+// exist; and it describes every package below orchestrator.
 func TestGoPage(t *testing.T) {
 	t.Parallel()
 	files := sources(t)
@@ -53,10 +53,10 @@ func TestGoPage(t *testing.T) {
 	checkGoNames(t, files, goBlock.ReplaceAllString(page, ""))
 }
 
-// goRow is a row of the table of packages in docs/go.md, of one package or several.
+// goRow matches a row of the table of packages in docs/go.md, for one package or several.
 var goRow = regexp.MustCompile("(?m)^\\| ((?:`[a-z]+`(?:, )?)+) \\|")
 
-// TestGoPackagesHaveExamples: whoever is sent to a package by docs/go.md finds there how it is used.
+// TestGoPackagesHaveExamples checks that every package in docs/go.md has an Example of its use.
 func TestGoPackagesHaveExamples(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "go.md"))
@@ -80,7 +80,7 @@ func TestGoPackagesHaveExamples(t *testing.T) {
 	}
 }
 
-// declared returns the body of an Example, or a type with its methods, as it stands in a package or its tests.
+// declared returns the source of an Example's body, or of a type with its methods, from a package or its tests.
 func declared(t *testing.T, files []source, folder, name string) string {
 	t.Helper()
 	var parts []string
@@ -111,7 +111,7 @@ func declared(t *testing.T, files []source, folder, name string) string {
 	return strings.Join(parts, "\n")
 }
 
-// receiver returns the type whose method a function is, "" for none.
+// receiver returns the type of a method, or "" for a function.
 func receiver(d *ast.FuncDecl) string {
 	if d.Recv == nil {
 		return ""
@@ -141,10 +141,10 @@ func unindented(t *testing.T, s source, from, to token.Pos) string {
 	return strings.TrimRight(part, "\n") + "\n"
 }
 
-// goName is a name that a page says in passing, such as `messages.Send` or `delivery.Engine.Drain`.
+// goName matches a name in the text of a page, such as `messages.Send` or `delivery.Engine.Drain`.
 var goName = regexp.MustCompile("`([a-z]+)\\.([A-Z]\\w*(?:\\.[A-Z]\\w*)?)`")
 
-// checkGoNames checks that the names of ours in a page exist, and that each package is named.
+// checkGoNames checks that our names in a page exist, and that each package is named.
 func checkGoNames(t *testing.T, files []source, page string) {
 	t.Helper()
 	names := map[string]bool{}
@@ -173,7 +173,8 @@ func checkGoNames(t *testing.T, files []source, page string) {
 	}
 }
 
-// declaredNames lists what a file declares: types with their fields and methods, functions, constants and variables.
+// declaredNames lists the declarations in a file: types with their fields and methods, functions, constants and
+// variables.
 func declaredNames(file *ast.File) (names []string) {
 	for _, decl := range file.Decls {
 		switch d := decl.(type) {

@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// onlyLists is the end of an answer that names no command to type, only where all of them are listed.
+// onlyLists matches the end of an answer that names no command to type, only where all commands are listed.
 var onlyLists = regexp.MustCompile("(` lists them|To list the (commands|flags), run `[^`]*--help`)$")
 
-// TestGuesses runs what somebody who knows gh, ntfy, NATS CLI, kubectl, git, redis-cli and docker typed before he had seen
-// the program: testdata/guesses.txt, where a column says what comes of each. What does its work ends with status 0;
-// what is refused says what to type instead.
+// TestGuesses runs the commands that a user of gh, ntfy, NATS CLI, kubectl, git, redis-cli and docker typed before
+// seeing the program: testdata/guesses.txt, where a column contains the expected outcome. A command that works ends
+// with status 0; one that is rejected prints what to type instead.
 func TestGuesses(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/guesses.txt")
@@ -34,7 +34,7 @@ func TestGuesses(t *testing.T) {
 			t.Fatalf("%q is no outcome", comes)
 		}
 		counted[comes]++
-		if comes == "waits" || comes == "no" { // it goes on until Ctrl-C; or it is not understood
+		if comes == "waits" || comes == "no" { // it continues until Ctrl-C, or it is not understood
 			continue
 		}
 		cmd := exec.Command("sh", "-c", strings.ReplaceAll(guess, "msg-01M8MC58T811YV3TSVQZMZAC82", id))

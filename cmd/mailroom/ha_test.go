@@ -18,17 +18,17 @@ import (
 	"mailroom/orchestrator/orchestratortest/torture"
 )
 
-// faultTime is how long a fault and its mending may take on a busy machine.
+// faultTime is how long a fault and its repair may take on a busy machine.
 const faultTime = 5 * time.Minute
 
-// clusterFaults is how many faults TestCluster does.
+// clusterFaults is how many faults TestCluster injects.
 var clusterFaults = flag.Int("cluster-faults", len(ha.Faults), "how many of the faults TestCluster does")
 
-// clusterFault has TestCluster do those only whose names contain it.
+// clusterFault limits TestCluster to faults whose names contain it.
 var clusterFault = flag.String("cluster-fault", "", "part of the names of the faults that TestCluster does")
 
-// TestCluster does a number of faults to a cluster while three machines' worth of processes use it and are
-// killed. What was acknowledged is held to all promises. It tells how long nothing was acknowledged.
+// TestCluster injects a number of faults into a cluster while the processes of three machines use it and are killed.
+// All promises are checked for acknowledged messages. The test reports how long nothing was acknowledged.
 func TestCluster(t *testing.T) {
 	if err := ha.Missing(); err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func TestCluster(t *testing.T) {
 	os.RemoveAll(folder)
 }
 
-// trial is what is done to a cluster.
+// trial is a run with faults in a cluster.
 type trial struct {
 	cluster *ha.Cluster
 	faults  []ha.Fault // still to come
@@ -86,7 +86,7 @@ type trouble struct {
 	began, ended time.Time
 }
 
-// next does the next fault, and waits until the cluster is healthy.
+// next injects the next fault, and waits until the cluster is healthy.
 func (a *trial) next() error {
 	if len(a.faults) == 0 {
 		return nil
@@ -110,7 +110,7 @@ func (a *trial) next() error {
 	return nil
 }
 
-// tell tells how long nothing was acknowledged in each fault.
+// tell reports how long nothing was acknowledged in each fault.
 func (a *trial) tell(t *testing.T, folder string) {
 	events, err := torture.History(folder)
 	if err != nil {

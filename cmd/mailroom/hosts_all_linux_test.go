@@ -2,8 +2,8 @@
 
 package main
 
-// worksTwice has the model call a tool twice in one answer, with commands that wait at gates, and holds what is shown
-// between the ends of the two to being unread: the model has not been asked again.
+// worksTwice makes the model call a tool twice in one answer, with commands that wait at gates. It checks that a
+// message shown between the ends of the two commands is not read yet, because the model has not been asked again.
 func (s *session) worksTwice(r *request, tool string, at func(*gate) map[string]any) {
 	s.t.Helper()
 	first, second := s.newGate(), s.newGate()

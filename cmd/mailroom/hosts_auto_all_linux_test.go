@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestClaudeAuto: connected with --as auto, each process of Claude Code is an agent of its own, to its tools and to its
-// hooks. What is written to one is shown to that only. When it has ended the name waits for the session to be resumed,
-// and no other gets it.
+// TestClaudeAuto checks that with --as auto, each process of Claude Code is a separate agent, for its tools and its
+// hooks. A message to one agent is shown only to that agent. After its end, the name is kept for a resumed session,
+// and no other session gets it.
 func TestClaudeAuto(t *testing.T) {
 	t.Parallel()
 	k := claudeDesk(t).connects("--as", "auto")
@@ -58,7 +58,7 @@ func TestClaudeAuto(t *testing.T) {
 	r.says("Done.")
 }
 
-// TestGeminiAuto: the same with Gemini CLI.
+// TestGeminiAuto checks that with --as auto, each process of Gemini CLI is a separate agent.
 func TestGeminiAuto(t *testing.T) {
 	t.Parallel()
 	k := geminiDesk(t)

@@ -12,8 +12,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// TestClaudeTwoToolsAtOnce: the second of two tools that were called at once tells nothing of a message shown after the
-// first.
+// TestClaudeTwoToolsAtOnce checks that the end of the second of two tools called at the same time does not mark a
+// message as read that was shown after the first.
 func TestClaudeTwoToolsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := claudeDesk(t).claude()
@@ -21,8 +21,8 @@ func TestClaudeTwoToolsAtOnce(t *testing.T) {
 	s.worksTwice(s.asks(), "Bash", waitsAt)
 }
 
-// TestClaudeStartsAndIdles: what is unread when a session starts is in its first request, and what comes between two
-// prompts of the user in the first request after the second.
+// TestClaudeStartsAndIdles checks that unread messages at the start of a session are in its first request, and that
+// messages between two prompts of the user are in the first request after the second.
 func TestClaudeStartsAndIdles(t *testing.T) {
 	t.Parallel()
 	k := claudeDesk(t)
@@ -45,7 +45,8 @@ func TestClaudeStartsAndIdles(t *testing.T) {
 	}
 }
 
-// TestClaudeKilledAfterItsModelAnswered: the session that is resumed does not show again what the model had answered.
+// TestClaudeKilledAfterItsModelAnswered checks that a resumed session does not show messages again that the model had
+// answered.
 func TestClaudeKilledAfterItsModelAnswered(t *testing.T) {
 	t.Parallel()
 	k := claudeDesk(t)
@@ -64,14 +65,14 @@ func TestClaudeKilledAfterItsModelAnswered(t *testing.T) {
 	s = k.claude("--resume", k.rows(`SELECT session FROM host_sessions`)[0])
 	s.prompts("Are you there?")
 	r = s.asks()
-	r.shows(id) // in the conversation so far
+	r.shows(id) // in the earlier conversation
 	k.stand("read")
 	r.says("Yes.")
 	s.ends()
 }
 
-// TestClaudeResumedBeforeItsModelAnswered: what stands in the transcript of the session that is resumed is not shown
-// anew, and is read once the model answers.
+// TestClaudeResumedBeforeItsModelAnswered checks that messages in the transcript of a resumed session are not shown
+// again, and are read once the model answers.
 func TestClaudeResumedBeforeItsModelAnswered(t *testing.T) {
 	t.Parallel()
 	k := claudeDesk(t)
@@ -95,7 +96,8 @@ func TestClaudeResumedBeforeItsModelAnswered(t *testing.T) {
 	}
 }
 
-// TestClaudeModelFails: what the model could not be asked about, since its server failed, is shown in the next session.
+// TestClaudeModelFails checks that messages that did not reach the model because its server failed are shown in the
+// next session.
 func TestClaudeModelFails(t *testing.T) {
 	t.Parallel()
 	k := claudeDesk(t)
@@ -103,7 +105,7 @@ func TestClaudeModelFails(t *testing.T) {
 	s := k.claude()
 	s.prompts("Do it.")
 	s.in.Close()
-	for running := true; running; { // it may try again in other ways
+	for running := true; running; { // it may retry in other ways
 		select {
 		case r := <-k.model.requests:
 			r.shows(id)
@@ -123,8 +125,8 @@ func TestClaudeModelFails(t *testing.T) {
 	s.finishes(r, "read")
 }
 
-// TestClaudeConnected: what `mailroom connect` writes is all that Claude needs: it offers the tools, and shows a busy
-// model its messages.
+// TestClaudeConnected checks that Claude needs only the files that `mailroom connect` writes to offer the tools and
+// to show a busy model its messages.
 func TestClaudeConnected(t *testing.T) {
 	t.Parallel()
 	k := claudeDesk(t).connects("--as", "bob")
@@ -142,7 +144,8 @@ func TestClaudeConnected(t *testing.T) {
 	}
 }
 
-// TestClaudeIsNotKeptFromStopping: messages put the end of a turn off five times; then they wait for the user.
+// TestClaudeIsNotKeptFromStopping checks that messages delay the end of a turn five times, and then wait for the
+// user.
 func TestClaudeIsNotKeptFromStopping(t *testing.T) {
 	t.Parallel()
 	k := claudeDesk(t)
@@ -164,8 +167,8 @@ func TestClaudeIsNotKeptFromStopping(t *testing.T) {
 	s.ends()
 }
 
-// TestClaudeSubagent: a message that comes while a subagent works is shown to the session's own model, and not to the
-// subagent's.
+// TestClaudeSubagent checks that a message that arrives while a subagent works is shown to the session's own model,
+// and not to the subagent's.
 func TestClaudeSubagent(t *testing.T) {
 	t.Parallel()
 	s := claudeDesk(t).claude()
@@ -175,8 +178,9 @@ func TestClaudeSubagent(t *testing.T) {
 		"Bash", map[string]any{"description": "Wait", "timeout": 600_000})
 }
 
-// hasSubagent has the model call a tool that begins a subagent, and that use the host's shell, with these arguments beside the
-// command. A message that comes meanwhile is shown to the session's own model alone.
+// hasSubagent makes the model call a tool that starts a subagent, and makes the subagent use the host's shell, with
+// these arguments in addition to the command. A message that arrives meanwhile must be shown only to the session's
+// own model.
 func (s *session) hasSubagent(begins string, with map[string]any, shell string, arguments map[string]any) {
 	s.t.Helper()
 	g := s.newGate()
@@ -193,8 +197,8 @@ func (s *session) hasSubagent(begins string, with map[string]any, shell string, 
 	s.finishes(r, "read")
 }
 
-// TestClaudeThatPrintsEnds: a Claude Code that answers one prompt and ends has nobody waiting, for it would wait for
-// that.
+// TestClaudeThatPrintsEnds checks that no process waits to wake a Claude Code that answers one prompt and ends,
+// because Claude Code would wait for that process.
 func TestClaudeThatPrintsEnds(t *testing.T) {
 	t.Parallel()
 	k := claudeDesk(t)
@@ -209,8 +213,9 @@ func TestClaudeThatPrintsEnds(t *testing.T) {
 	}
 }
 
-// TestClaudeHasBothKindsOfMessages: beside Claude Code's own tools for its sessions and teammates, one tool that sends says that
-// it is Mailroom's, and the frame of a message asks for that. A model that goes by these words answers by it.
+// TestClaudeHasBothKindsOfMessages checks that among Claude Code's own tools for its sessions and teammates, one
+// sending tool is described as Mailroom's, and that the frame of a message asks for it. A model that follows this
+// text answers with it.
 func TestClaudeHasBothKindsOfMessages(t *testing.T) {
 	t.Parallel()
 	k := claudeDesk(t).connects("--as", "bob")

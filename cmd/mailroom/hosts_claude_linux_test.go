@@ -12,7 +12,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/helper"
 )
 
-// claudeDesk is a desk with Claude Code.
+// claudeDesk returns a desk with Claude Code.
 func claudeDesk(t *testing.T) *desk {
 	t.Helper()
 	return newDesk(t, "claude", "@anthropic-ai/claude-code-linux-x64/claude", anthropic,
@@ -37,7 +37,7 @@ func (k *desk) claude(args ...string) *session {
 	}, args...)...)
 }
 
-// claudeEnv has Claude Code ask the test's model, and nobody else.
+// claudeEnv makes Claude Code use the test's model, and contact no other server.
 func (k *desk) claudeEnv() []string {
 	env := []string{
 		"ANTHROPIC_BASE_URL=" + k.model.server.URL, "ANTHROPIC_API_KEY=sk-none", "DISABLE_AUTOUPDATER=1",
@@ -49,7 +49,7 @@ func (k *desk) claudeEnv() []string {
 	return env
 }
 
-// prompts has the user say something to Claude Code.
+// prompts sends a prompt of the user to Claude Code.
 func (s *session) prompts(text string) {
 	s.t.Helper()
 	line, err := json.Marshal(map[string]any{"type": "user",
@@ -62,13 +62,13 @@ func (s *session) prompts(text string) {
 	}
 }
 
-// waitsAt is the arguments of Claude's shell tool for a command that waits at a gate.
+// waitsAt returns the arguments of Claude's shell tool for a command that waits at a gate.
 func waitsAt(g *gate) map[string]any {
 	return map[string]any{"command": g.pass(), "description": "Wait", "timeout": 600_000}
 }
 
-// TestClaudeBusy: a message that is sent while the model's tool runs is in the next request to the model, and read at
-// the end.
+// TestClaudeBusy checks that a message sent while the model's tool runs is in the next request to the model, and read
+// at the end.
 func TestClaudeBusy(t *testing.T) {
 	t.Parallel()
 	k := claudeDesk(t)
@@ -78,8 +78,8 @@ func TestClaudeBusy(t *testing.T) {
 	s.isBusyAndSampled("Bash", waitsAt, ".claude/projects")
 }
 
-// TestClaudeKilledBeforeItsModelAnswers: the next session shows what the model has not answered, once, whether Claude
-// was killed before its model was asked or while that was thinking.
+// TestClaudeKilledBeforeItsModelAnswers checks that the next session shows unanswered messages once, whether Claude
+// was killed before its model was asked or before the model answered.
 func TestClaudeKilledBeforeItsModelAnswers(t *testing.T) {
 	t.Parallel()
 	for _, asked := range []bool{false, true} {
@@ -119,7 +119,8 @@ func TestClaudeKilledBeforeItsModelAnswers(t *testing.T) {
 	}
 }
 
-// TestClaudeTools: Claude's model is offered the tools of `mailroom mcp`, and sends a message with them.
+// TestClaudeTools checks that Claude's model is offered the tools of `mailroom mcp`, and can send a message with
+// them.
 func TestClaudeTools(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
@@ -130,8 +131,8 @@ func TestClaudeTools(t *testing.T) {
 	s.hasTools("mcp__mailroom__")
 }
 
-// TestClaudeStarted: `mailroom claude` connects a project and becomes Claude Code, whose model then has the tools that
-// README promises, is told what its person can do where no question reaches one, and gets messages.
+// TestClaudeStarted checks that `mailroom claude` connects a project and becomes Claude Code. Its model has the tools
+// promised in the README, gets the advice for its user when no question can reach a phone, and gets messages.
 func TestClaudeStarted(t *testing.T) {
 	t.Parallel()
 	k := claudeDesk(t)

@@ -4,21 +4,22 @@ package main
 
 import "testing"
 
-// TestCodexTwoToolsAtOnce: the second of two tools that were called at once tells nothing of a message shown after the
-// first.
+// TestCodexTwoToolsAtOnce checks that the end of the second of two tools called at the same time does not mark a
+// message as read that was shown after the first.
 func TestCodexTwoToolsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := codexDesk(t).codex("Do it.")
 	s.worksTwice(s.asks(), "exec_command", comesTo)
 }
 
-// TestCodexIsNotKeptFromStopping: messages put the end of a turn off five times; then they wait, and `codex exec` ends.
+// TestCodexIsNotKeptFromStopping checks that messages delay the end of a turn five times; then they wait, and `codex
+// exec` ends.
 func TestCodexIsNotKeptFromStopping(t *testing.T) {
 	t.Parallel()
 	codexDesk(t).codex("Do it.").isNotKeptFromStopping()
 }
 
-// isNotKeptFromStopping has a message come at each end of a turn.
+// isNotKeptFromStopping sends a message at each end of a turn.
 func (s *session) isNotKeptFromStopping() {
 	s.t.Helper()
 	var shown []string

@@ -11,14 +11,14 @@ import (
 	"mailroom/orchestrator/orchestratortest/helper"
 )
 
-// codexDesk is a desk with Codex.
+// codexDesk returns a desk with Codex.
 func codexDesk(t *testing.T) *desk {
 	t.Helper()
 	return newDesk(t, "codex", "@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex", openai,
 		"SessionStart", "UserPromptSubmit", "PostToolUse", "Stop")
 }
 
-// codexModel is what Codex's configuration says of the model that the test plays.
+// codexModel returns the part of Codex's configuration that selects the test's model.
 func (k *desk) codexModel() string {
 	return fmt.Sprintf(`model = "gpt-5.2-codex"
 model_provider = "test"
@@ -26,12 +26,13 @@ model_providers.test = { name = "test", base_url = "%s/v1", wire_api = "response
 		k.model.server.URL)
 }
 
-// codex starts `codex exec` with these arguments. Its tools need no sandbox of its own, which not every machine has.
+// codex starts `codex exec` with these arguments. Its tools run without Codex's sandbox, which not every machine
+// supports.
 func (k *desk) codex(args ...string) *session {
 	k.t.Helper()
 	k.write(".codex/hooks.json", map[string]any{"hooks": k.hookSettings()})
 	command, words := k.server()
-	list, err := json.Marshal(words) // TOML has lists of strings in the same form
+	list, err := json.Marshal(words) // a list of strings has the same form in TOML
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -51,13 +52,13 @@ default_tools_approval_mode = "approve"
 	return s
 }
 
-// comesTo is the arguments of Codex's shell tool for a command that waits at a gate.
+// comesTo returns the arguments of Codex's shell tool for a command that waits at a gate.
 func comesTo(g *gate) map[string]any {
 	return map[string]any{"cmd": g.pass(), "yield_time_ms": 30_000}
 }
 
-// TestCodexBusy: a message that is sent while the model's tool runs is in the next request to the model, and read at
-// the end.
+// TestCodexBusy checks that a message sent while the model's tool runs is in the next request to the model, and read
+// at the end.
 func TestCodexBusy(t *testing.T) {
 	t.Parallel()
 	k := codexDesk(t)
@@ -65,7 +66,7 @@ func TestCodexBusy(t *testing.T) {
 	k.codex("Do it.").isBusyAndSampled("exec_command", comesTo, ".codex/sessions")
 }
 
-// TestCodexStarts: what is unread when a session starts is in its first request, within its frame.
+// TestCodexStarts checks that unread messages at the start of a session are in its first request, within their frame.
 func TestCodexStarts(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
@@ -78,8 +79,8 @@ func TestCodexStarts(t *testing.T) {
 	s.finishes(r, "read")
 }
 
-// TestCodexKilled: a session that is resumed shows what its model had not answered when Codex was killed, once, and
-// nothing else.
+// TestCodexKilled checks that a resumed session shows once the messages that its model had not answered when Codex
+// was killed, and no others.
 func TestCodexKilled(t *testing.T) {
 	t.Parallel()
 	for _, answered := range []bool{false, true} {
@@ -111,7 +112,7 @@ func TestCodexKilled(t *testing.T) {
 	}
 }
 
-// TestCodexTools: Codex's model is offered the tools of `mailroom mcp`, and sends a message with them.
+// TestCodexTools checks that Codex's model is offered the tools of `mailroom mcp`, and can send a message with them.
 func TestCodexTools(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()

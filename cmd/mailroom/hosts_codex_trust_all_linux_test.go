@@ -12,12 +12,13 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// TestCodexTrust: doctor tells by Codex's own configuration whether Codex trusts the hooks as they are, as Codex itself
-// says it does.
+// TestCodexTrust checks that doctor determines from Codex's own configuration whether Codex trusts the current hooks,
+// with the same result as Codex itself.
 func TestCodexTrust(t *testing.T) {
 	t.Parallel()
 	k := codexDesk(t).connects("--as", "bob")
-	own := filepath.Join(k.folder, "codex") // what the user has chosen stands elsewhere than the project's configuration
+	// The user's choices are stored separately from the project's configuration.
+	own := filepath.Join(k.folder, "codex")
 	k.env = append(k.env, "CODEX_HOME="+own)
 	project := fmt.Sprintf("[projects.%q]\ntrust_level = \"trusted\"\n", k.folder)
 	k.write("codex/config.toml", project)
@@ -44,14 +45,14 @@ func TestCodexTrust(t *testing.T) {
 	says("modified")
 }
 
-// codexHook is what Codex knows of a hook.
+// codexHook is Codex's information about a hook.
 type codexHook struct {
 	Key    string `json:"key"`
 	Hash   string `json:"currentHash"`
 	Status string `json:"trustStatus"`
 }
 
-// codexHooks asks Codex, whose own configuration lies in a folder, which hooks it has in the desk's.
+// codexHooks returns the hooks that Codex finds in the desk's folder. own is the folder of Codex's own configuration.
 func (k *desk) codexHooks(own string) (list []codexHook) {
 	k.t.Helper()
 	s := k.start([]string{"CODEX_HOME=" + own}, "app-server")

@@ -14,16 +14,16 @@ import (
 	"testing"
 )
 
-// owned is a configuration that a person has of a host, with a hook and a server of tools that are not Mailroom's.
-// FOREIGN stands for the command of the hook, SERVER and ARGS for those of the server, which acts as carol.
+// owned is an existing configuration of a host, with a hook and a tool server that are not Mailroom's. FOREIGN stands
+// for the command of the hook, SERVER and ARGS for those of the server, which acts as carol.
 type owned struct {
 	files map[string]string
-	other string // how the names of the server's tools begin
-	again bool   // the hook may run more than once in a turn: Kilo comes to rest after each prompt of those that came in it
+	other string // prefix of the names of the server's tools
+	again bool   // the hook may run more than once in a turn: Kilo becomes idle after each prompt within it
 	start func(k *desk) *sitting
 }
 
-// configurations are those, with comments where the host takes them.
+// configurations are the configurations by host, with comments where the host accepts them.
 var configurations = map[string]owned{
 	"claude": {
 		files: map[string]string{
@@ -140,10 +140,10 @@ export default function (pi) { pi.on("agent_settled", async () => { execSync("FO
 	},
 }
 
-// foreign is the file in which the person's own hook writes a line.
+// foreign is the file to which the user's own hook appends a line.
 func (k *desk) foreign() string { return filepath.Join(k.folder, "foreign") }
 
-// owns writes a person's configuration, and returns its files.
+// owns writes a user's configuration, and returns its files.
 func (k *desk) owns(o owned) map[string]string {
 	k.t.Helper()
 	args, err := json.Marshal([]string{"mcp", "--as", "carol", "--vocabulary", "team", "--db", k.db})
@@ -161,9 +161,9 @@ func (k *desk) owns(o owned) map[string]string {
 	return files
 }
 
-// TestHostsConnectedAndRemoved: connect adds tools and messages to a configuration that a person has, --remove takes
-// them out and leaves that to the byte, and connect adds them again. All the time the person's own hook runs, and their
-// own server answers.
+// TestHostsConnectedAndRemoved checks that connect adds tools and messages to an existing configuration, that
+// --remove removes them and restores the configuration to the byte, and that connect can add them again. All the time
+// the user's own hook runs, and their own server answers.
 func TestHostsConnectedAndRemoved(t *testing.T) {
 	t.Parallel()
 	for name, o := range configurations {
@@ -195,8 +195,8 @@ func TestHostsConnectedAndRemoved(t *testing.T) {
 	}
 }
 
-// works runs the host for a turn, the nth, whose model is shown messages and has Mailroom's tools, or neither, and uses
-// the person's server.
+// works runs the host for the nth turn. If there are messages, its model is shown them and has Mailroom's tools;
+// otherwise neither. The model uses the user's server.
 func (k *desk) works(o owned, n int, ids ...string) {
 	k.t.Helper()
 	s := o.start(k)

@@ -12,9 +12,9 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// TestCopilotWakes: a session in a terminal that does nothing is woken by its extension for each message, also before its
-// first turn and after /clear, and its user sees only how many messages there are. What comes while it works is shown once, by
-// the hooks.
+// TestCopilotWakes checks that an idle session in a terminal is woken by its extension for each message, even before
+// its first turn and after /clear, and that its user sees only the number of messages. Messages that arrive while it
+// works are shown once, by the hooks.
 func TestCopilotWakes(t *testing.T) {
 	t.Parallel()
 	k := bareCopilotDesk(t).connects("--as", "bob", "--idle")
@@ -33,8 +33,8 @@ func TestCopilotWakes(t *testing.T) {
 	}
 }
 
-// TestCopilotSubagent: a message that comes while a subagent works is shown to the session's own model, and not to the
-// subagent's.
+// TestCopilotSubagent checks that a message that arrives while a subagent works is shown to the session's own model,
+// and not to the subagent's.
 func TestCopilotSubagent(t *testing.T) {
 	t.Parallel()
 	k := copilotDesk(t)

@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-// copilotDesk is a desk with Copilot CLI, which mailroom connect has connected.
+// copilotDesk returns a desk with Copilot CLI, connected by mailroom connect.
 func copilotDesk(t *testing.T) *desk {
 	t.Helper()
 	return bareCopilotDesk(t).connects("--as", "bob")
 }
 
-// bareCopilotDesk is a desk with Copilot CLI, which knows nothing of Mailroom.
+// bareCopilotDesk returns a desk with Copilot CLI that is not connected to Mailroom.
 func bareCopilotDesk(t *testing.T) *desk {
 	t.Helper()
 	k := newDesk(t, "copilot", "@github/copilot-linux-x64/copilot", completions,
@@ -21,13 +21,14 @@ func bareCopilotDesk(t *testing.T) *desk {
 	return k
 }
 
-// readiesCopilot writes what Copilot CLI needs of its user.
+// readiesCopilot writes the files that Copilot CLI requires of its user.
 func (k *desk) readiesCopilot() {
 	k.t.Helper()
 	k.write(".copilot/config.json", map[string]any{"trustedFolders": []string{k.project}})
 }
 
-// configuresCopilot writes what connect would, with k.hooked around the hooks and the vocabularies of k.speaks.
+// configuresCopilot writes the same files as connect, with k.hooked around the hooks and the vocabularies of
+// k.speaks.
 func (k *desk) configuresCopilot() {
 	k.t.Helper()
 	command, args := k.server()
@@ -36,7 +37,7 @@ func (k *desk) configuresCopilot() {
 	k.write("shop/.github/hooks/mailroom.json", map[string]any{"hooks": k.hookSettings()})
 }
 
-// copilot starts Copilot CLI for one prompt. Each unpacks itself into the cache, which all share.
+// copilot starts Copilot CLI for one prompt. Each instance unpacks itself into the cache, which all share.
 func (k *desk) copilot(prompt string, args ...string) *session {
 	k.t.Helper()
 	s := k.start(k.copilotEnv(), append([]string{"-p", prompt, "--allow-all"}, args...)...)
@@ -44,14 +45,14 @@ func (k *desk) copilot(prompt string, args ...string) *session {
 	return s
 }
 
-// copilotEnv has Copilot CLI ask the test's model, and nobody else.
+// copilotEnv makes Copilot CLI use the test's model, and contact no other server.
 func (k *desk) copilotEnv() []string {
 	return []string{"COPILOT_PROVIDER_BASE_URL=" + k.model.server.URL + "/v1", "COPILOT_MODEL=mock", "COPILOT_OFFLINE=true",
 		"COPILOT_AUTO_UPDATE=false", "XDG_CACHE_HOME=" + ownFolder, "NO_PROXY=127.0.0.1"}
 }
 
-// TestCopilotBusy: a message that is sent while a tool runs is in the next request to the model, one that comes while it
-// answers puts off the end of the turn, and both are read at the end.
+// TestCopilotBusy checks that a message sent while a tool runs is in the next request to the model, that one that
+// arrives while the model answers delays the end of the turn, and that both are read at the end.
 func TestCopilotBusy(t *testing.T) {
 	t.Parallel()
 	s := copilotDesk(t).copilot("Do it.")

@@ -17,8 +17,8 @@ func (k *desk) sendTyped(kind string) string {
 		`"Look at the build."`)["message_id"].(string)
 }
 
-// TestHostsAcknowledgementsCostNoTurn: an acknowledgement neither keeps a turn from ending nor wakes a session that does nothing.
-// The model sees it with the next prompt.
+// TestHostsAcknowledgementsCostNoTurn checks that an acknowledgement neither delays the end of a turn nor wakes an
+// idle session. The model sees it with the next prompt.
 func TestHostsAcknowledgementsCostNoTurn(t *testing.T) {
 	t.Parallel()
 	inEachHost(t, func(t *testing.T, k *desk, of seat) {
@@ -50,8 +50,8 @@ func TestHostsAcknowledgementsCostNoTurn(t *testing.T) {
 	})
 }
 
-// TestHostsCost measures how much 1, 10 and 100 messages of 100 characters add to a request to the model of each host, and holds
-// that to 700 bytes for the first, and 400 for each that follows. docs/cost.md has what it logs.
+// TestHostsCost measures how many bytes 1, 10 and 100 messages of 100 characters add to a request to the model of
+// each host. The limit is 700 bytes, plus 400 for each message. docs/cost.md contains the logged results.
 func TestHostsCost(t *testing.T) {
 	t.Parallel()
 	inEachHost(t, func(t *testing.T, k *desk, of seat) {
@@ -68,7 +68,8 @@ func TestHostsCost(t *testing.T) {
 	})
 }
 
-// requestAfter returns the length of a request, in the eighth step of a session that was sent messages before the first.
+// requestAfter returns the length of a request in the eighth step of a session that was sent messages before the
+// first.
 func (k *desk) requestAfter(messages int) int {
 	k.t.Helper()
 	for range messages {
@@ -77,7 +78,7 @@ func (k *desk) requestAfter(messages int) int {
 	s := k.sits()
 	r := s.asks()
 	for step := range 8 {
-		s.works(r, fmt.Sprintf("echo Step %d.", step)) // some hosts end what they take for a loop
+		s.works(r, fmt.Sprintf("echo Step %d.", step)) // different each time, because some hosts end apparent loops
 		r = s.asks()
 	}
 	s.rests(r)
@@ -87,8 +88,8 @@ func (k *desk) requestAfter(messages int) int {
 	return len(r.text())
 }
 
-// TestClaudeIsFlooded: ten thousand messages put no more into a session's context than the budget allows, and stay there for whoever
-// asks.
+// TestClaudeIsFlooded checks that ten thousand messages add no more to a session's context than the budget allows,
+// and remain available.
 func TestClaudeIsFlooded(t *testing.T) {
 	t.Parallel()
 	k := seats["claude"].desk(t)
@@ -106,7 +107,7 @@ func TestClaudeIsFlooded(t *testing.T) {
 		s.works(r, "echo One step.")
 		r = s.asks()
 	}
-	const steps = 21 * 300 // what the steps themselves add
+	const steps = 21 * 300 // bytes that the steps themselves add
 	put := len(r.text()) - before
 	if put > 64<<10+steps || put < 40<<10 {
 		t.Errorf("%d bytes were put into the context", put)

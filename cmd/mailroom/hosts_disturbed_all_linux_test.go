@@ -9,8 +9,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// TestHostsAreNotDisturbed: whatever is wrong with the database, each host works and ends as if there were no Mailroom,
-// and nothing counts as shown. Once that is mended the message is shown, once.
+// TestHostsAreNotDisturbed checks that whatever is wrong with the database, each host works and ends as without
+// Mailroom, and no message counts as shown. After the repair, the message is shown once.
 func TestHostsAreNotDisturbed(t *testing.T) {
 	t.Parallel()
 	for name, harm := range harms {

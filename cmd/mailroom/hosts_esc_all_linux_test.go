@@ -13,7 +13,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// interrupts has the user of Claude Code end the turn, as Esc does, and waits until that has happened.
+// interrupts ends the turn as the user of Claude Code does with Esc, and waits until it has ended.
 func (s *sitting) interrupts() {
 	s.t.Helper()
 	if _, err := fmt.Fprintln(s.in,
@@ -24,8 +24,8 @@ func (s *sitting) interrupts() {
 	s.turns++
 }
 
-// TestClaudeInterruptedModel: when the user ends a turn while the model thinks about a message, that stays in the
-// conversation, and is read once the model has answered after it.
+// TestClaudeInterruptedModel checks that if the user ends a turn while the model processes a message, the message
+// stays in the conversation, and is read after the model's next answer.
 func TestClaudeInterruptedModel(t *testing.T) {
 	t.Parallel()
 	k := claudeDesk(t)
@@ -41,9 +41,9 @@ func TestClaudeInterruptedModel(t *testing.T) {
 	want.Rows(t, k.rows(`SELECT count(*) FROM message_trace WHERE event = 'shown'`), "1")
 }
 
-// TestClaudeInterruptedHook: when the user ends a turn after a hook has written its answer and before Claude Code has
-// taken it, that is thrown away. The message is shown again: with the user's next prompt or, where that comes so soon
-// that the transcript may only be late, at the end of its turn.
+// TestClaudeInterruptedHook checks a turn that the user ends after a hook has written its output and before Claude
+// Code has accepted it, so that the output is discarded. The message is shown again: with the user's next prompt or,
+// if that comes so soon that the transcript may only be late, at the end of its turn.
 func TestClaudeInterruptedHook(t *testing.T) {
 	t.Parallel()
 	for _, event := range []string{"PostToolUse", "UserPromptSubmit"} {
@@ -75,8 +75,8 @@ func TestClaudeInterruptedHook(t *testing.T) {
 	}
 }
 
-// TestOpenCodeAbortedTool: when the user ends a turn while a tool runs and a message waits for the model, that stays in
-// the session, and is read once the model has answered after it.
+// TestOpenCodeAbortedTool checks that if the user ends a turn while a tool runs and a message waits for the model,
+// the message stays in the session, and is read after the model's next answer.
 func TestOpenCodeAbortedTool(t *testing.T) {
 	t.Parallel()
 	k := openCodeDesk(t)
@@ -95,8 +95,8 @@ func TestOpenCodeAbortedTool(t *testing.T) {
 	want.Rows(t, k.rows(`SELECT count(*) FROM message_trace WHERE event = 'shown'`), "1")
 }
 
-// TestGeminiInterrupted: what the model had not answered when `gemini -p` was interrupted comes with the next session:
-// also with one that goes on with the conversation, where it stands already.
+// TestGeminiInterrupted checks that messages that the model had not answered when `gemini -p` was interrupted are
+// shown in the next session, even one that resumes the conversation, which contains them already.
 func TestGeminiInterrupted(t *testing.T) {
 	t.Parallel()
 	for _, resumed := range []bool{false, true} {
@@ -119,7 +119,7 @@ func TestGeminiInterrupted(t *testing.T) {
 			r := s.asks()
 			if !resumed {
 				r.shows(id)
-			} else if len(r.shown()) == 0 { // or more than once: Gemini may repeat the result of the tool in which it stands
+			} else if len(r.shown()) == 0 { // or more than once: Gemini may repeat the tool result that contains it
 				t.Error("the model is not shown the message")
 			}
 			s.rests(r)
@@ -128,8 +128,7 @@ func TestGeminiInterrupted(t *testing.T) {
 	}
 }
 
-// showsAtHeldHook has a message shown by the hook of an event, which then waits at a gate, and returns the message's
-// id.
+// showsAtHeldHook makes the hook of an event show a message and then wait at a gate. It returns the message's ID.
 func (s *sitting) showsAtHeldHook(event string, g *gate) (id string) {
 	s.t.Helper()
 	r := s.asks()
@@ -154,7 +153,7 @@ func (s *sitting) showsAtHeldHook(event string, g *gate) (id string) {
 	return id
 }
 
-// longAgo sets back when a message was shown, so that no transcript can still be late.
+// longAgo sets the time at which a message was shown back, so that no transcript can still be late.
 func (k *desk) longAgo(id string) {
 	k.t.Helper()
 	k.change(`UPDATE reading_lease SET shown_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-1 minute')

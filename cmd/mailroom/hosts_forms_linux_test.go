@@ -13,7 +13,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/helper"
 )
 
-// codexForms are configurations of Codex's, with the server other in each of TOML's forms.
+// codexForms are configurations of Codex, with the server other in each of TOML's forms.
 var codexForms = map[string]string{
 	"inline":         "mcp_servers = { other = { command = \"x\" } } # mine\nmodel = \"m\"\n",
 	"inline, quoted": "\"mcp_servers\" = { 'other'.command = \"x\" }\n",
@@ -26,8 +26,8 @@ var codexForms = map[string]string{
 	"in a text":      "instructions = '''\n[mcp_servers.mailroom]\n'''\n[mcp_servers.other]\ncommand = \"x\"\n",
 }
 
-// TestCodexReadsWhatConnectWrites: Codex reads what connect has made of a configuration, whichever form it has, also
-// once Codex has written it, and finds its other servers as they were when Mailroom is removed.
+// TestCodexReadsWhatConnectWrites checks that Codex can read a configuration changed by connect, whatever its form
+// is, also after Codex has written it, and finds its other servers unchanged when Mailroom is removed.
 func TestCodexReadsWhatConnectWrites(t *testing.T) {
 	t.Parallel()
 	k := codexDesk(t)
@@ -57,8 +57,8 @@ func TestCodexReadsWhatConnectWrites(t *testing.T) {
 	}
 }
 
-// codexServers writes a configuration, if there is one, and returns the command lines of the servers that Codex finds,
-// by their names.
+// codexServers writes a configuration, if text is not "", and returns the command lines of the servers that Codex
+// finds, by name.
 func (k *desk) codexServers(text string) map[string]string {
 	k.t.Helper()
 	if text != "" {
@@ -82,13 +82,13 @@ func (k *desk) codexServers(text string) map[string]string {
 	return servers
 }
 
-// codexRuns runs a command of Codex's, and returns what it prints.
+// codexRuns runs a command of Codex, and returns its output.
 func (k *desk) codexRuns(args ...string) []byte {
 	k.t.Helper()
 	return k.hostRuns(nil, args...)
 }
 
-// hostRuns runs a command of the host in the folder, and returns what it prints.
+// hostRuns runs a command of the host in the folder, and returns its output.
 func (k *desk) hostRuns(env []string, args ...string) []byte {
 	k.t.Helper()
 	c := exec.Command(k.program, args...)
@@ -102,8 +102,8 @@ func (k *desk) hostRuns(env []string, args ...string) []byte {
 	return out
 }
 
-// TestOpenCodeReadsWhatConnectWrites: OpenCode reads what connect has made of a configuration, puts nothing in the
-// place of words that look like its variables, and finds the rest as it was when Mailroom is removed.
+// TestOpenCodeReadsWhatConnectWrites checks that OpenCode can read a configuration changed by connect, does not
+// replace words that look like its variables, and finds the rest unchanged when Mailroom is removed.
 func TestOpenCodeReadsWhatConnectWrites(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestFourSteps is README's first example: in a folder without a database, `mailroom codex` and `mailroom claude` are all
-// that it takes until the model of the one has the answer of the other.
+// TestFourSteps is the README's first example: in a folder without a database, `mailroom codex` and `mailroom claude`
+// are sufficient for one model to get the answer of the other.
 func TestFourSteps(t *testing.T) {
 	t.Parallel()
 	bob, alice := codexDesk(t), claudeDesk(t)

@@ -37,14 +37,14 @@ var google = dialect{
 	},
 }
 
-// geminiDesk is a desk with Gemini CLI.
+// geminiDesk returns a desk with Gemini CLI.
 func geminiDesk(t *testing.T) *desk {
 	t.Helper()
 	return newDesk(t, "gemini", "@google/gemini-cli/bundle/gemini.js", google, "SessionStart", "BeforeAgent",
 		"AfterTool", "AfterAgent", "SessionEnd")
 }
 
-// gemini starts Gemini CLI with a prompt of its user's.
+// gemini starts Gemini CLI with a prompt of its user.
 func (k *desk) gemini(prompt string, env ...string) *session {
 	k.t.Helper()
 	k.geminiSettings(k.hookSettings())
@@ -71,11 +71,11 @@ func (k *desk) geminiSettings(hooks map[string]any) {
 	})
 }
 
-// startGemini is gemini with the configuration that is there.
+// startGemini starts Gemini CLI with a prompt and the existing configuration.
 func (k *desk) startGemini(prompt string, env ...string) *session {
 	k.t.Helper()
 	s := k.runGemini(env, "-p", prompt, "--skip-trust", "-y", "-m", "gemini-2.5-flash")
-	s.in.Close() // what it reads there is a part of the prompt
+	s.in.Close() // standard input would become a part of the prompt
 	return s
 }
 
@@ -94,8 +94,8 @@ func (k *desk) runGemini(env []string, args ...string) *session {
 	return s
 }
 
-// TestGemini: the model sees what waits when the session starts, what is sent while its tool runs, and what is sent
-// while it says its last words. There the user sees only how many messages there are.
+// TestGemini checks that the model sees waiting messages when the session starts, and messages sent while its tool
+// runs or while it gives its last answer. For the last ones, the user sees only their number.
 func TestGemini(t *testing.T) {
 	t.Parallel()
 	k := geminiDesk(t)
@@ -123,13 +123,15 @@ func TestGemini(t *testing.T) {
 	}
 }
 
-// TestGeminiKilled: what was shown to a session that is killed before its model answers comes to the next.
+// TestGeminiKilled checks that messages shown to a session that is killed before its model answers are shown in the
+// next one.
 func TestGeminiKilled(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
 	k := geminiDesk(t)
 	id := k.send("Look at the build.")
-	s := k.gemini("Do it.", "GEMINI_CLI_NO_RELAUNCH=true") // so that the process that is killed is the one that runs the hooks
+	// Without a relaunch, the killed process is the one that runs the hooks.
+	s := k.gemini("Do it.", "GEMINI_CLI_NO_RELAUNCH=true")
 	s.asks().shows(id)
 	k.stand("shown")
 	s.kill()

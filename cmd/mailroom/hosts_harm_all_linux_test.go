@@ -14,7 +14,8 @@ import (
 	"mailroom/orchestrator/store/postgres"
 )
 
-// harms are what can be wrong with the database of a desk, in a file and on a server. Each returns what mends it.
+// harms are the possible problems of a desk's database, in a file and on a server. Each returns the function that
+// repairs it.
 var harms = map[string]func(k *desk) (repair func()){
 	"missing": func(k *desk) func() {
 		if postgres.IsAddress(k.db) {
@@ -49,12 +50,12 @@ var harms = map[string]func(k *desk) (repair func()){
 	},
 }
 
-// readOnly is the statement that changes a database's default.
+// readOnly returns the statement that changes a database's default.
 func readOnly(change string) string {
 	return "DO $$ BEGIN EXECUTE 'ALTER DATABASE ' || current_database() || ' " + change + "'; END $$"
 }
 
-// mountReadOnly has nobody write into a folder, the superuser neither, for whom permissions mean nothing.
+// mountReadOnly prevents all writes to a folder, even by the superuser, for whom permissions have no effect.
 func (k *desk) mountReadOnly(folder string) (repair func()) {
 	k.t.Helper()
 	if err := unix.Mount(folder, folder, "", unix.MS_BIND, ""); err != nil {
@@ -88,7 +89,7 @@ func (k *desk) move(from, to string) {
 	}
 }
 
-// sendMany has alice write many messages to bob, and returns their ids.
+// sendMany sends n messages from alice to bob, and returns their IDs.
 func (k *desk) sendMany(n int) (ids []string) {
 	k.t.Helper()
 	s, err := k.startSender()

@@ -9,15 +9,15 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// inTerminal is how a test works with a host in a terminal.
+// inTerminal describes how a test uses a host in a terminal.
 type inTerminal struct {
 	env         func(k *desk) []string
 	args        []string
-	ready       string // on the screen where its user types
+	ready       string // on the screen when its user can type
 	interrupted string // on the screen when its user has ended a turn
 }
 
-// terminals are those of hosts that a test has in a terminal.
+// terminals are the hosts that tests run in a terminal.
 var terminals = map[string]inTerminal{
 	"copilot":  {(*desk).copilotEnv, []string{"--allow-all"}, "/ commands", "ancelled"},
 	"qwen":     {(*desk).qwenEnv, []string{"--yolo"}, "Type your message", "Request cancelled"},
@@ -26,7 +26,7 @@ var terminals = map[string]inTerminal{
 	"opencode": {(*desk).openCodeEnv, nil, "Ask anything", ""},
 }
 
-// opensTerminal opens the desk's host in a terminal, with more arguments, and waits until its user can type.
+// opensTerminal opens the desk's host in a terminal, with additional arguments, and waits until its user can type.
 func (k *desk) opensTerminal(args ...string) *console {
 	k.t.Helper()
 	of, program := terminals[k.host], k.program
@@ -37,8 +37,8 @@ func (k *desk) opensTerminal(args ...string) *console {
 	return c
 }
 
-// TestHostsInterruptedInATerminal: when the user ends a turn after the model was asked about a message, that stays in the
-// conversation, is not shown again, and is read once the model has answered after it.
+// TestHostsInterruptedInATerminal checks that if the user ends a turn after the model was asked about a message, the
+// message stays in the conversation, is not shown again, and is read after the model's next answer.
 func TestHostsInterruptedInATerminal(t *testing.T) {
 	t.Parallel()
 	for _, host := range []string{"copilot", "qwen", "pi"} {
@@ -53,7 +53,7 @@ func TestHostsInterruptedInATerminal(t *testing.T) {
 			c.asks().calls(of.shell, of.at(g.pass()))
 			g.reached()
 			id := k.send("Look at the build.")
-			if of.end == "" { // it comes by itself
+			if of.end == "" { // the message arrives by itself
 				c.screenHas("mailroom: 1 new")
 			}
 			g.open()
@@ -76,8 +76,8 @@ func TestHostsInterruptedInATerminal(t *testing.T) {
 	}
 }
 
-// TestHostsWokenInATerminal: a message begins a turn in a terminal that does nothing, and what the user has typed so far
-// stays.
+// TestHostsWokenInATerminal checks that a message starts a turn in an idle terminal, and keeps the text that the user
+// has typed so far.
 func TestHostsWokenInATerminal(t *testing.T) {
 	t.Parallel()
 	for _, host := range []string{"pi", "kilo", "opencode"} {
@@ -108,10 +108,10 @@ func TestHostsWokenInATerminal(t *testing.T) {
 	}
 }
 
-// isWokenEachTime holds a session that does nothing to being woken for each message: before its first turn, after it, and after
-// /clear, which begins another session. Its user sees no message. What comes while it works is shown by a hook. Each message is
-// shown once, and with the host, which its user ends by a command, all ends that waits. wakes sends bob a message, and returns
-// the request that has it, with those before it.
+// isWokenEachTime checks that an idle session is woken for each message: before its first turn, after it, and after
+// /clear, which starts another session. Its user sees no message. Messages that arrive while it works are shown by a
+// hook. Each message is shown once. When the user ends the host with the command exit, all waiting processes end.
+// wakes sends bob a message, and returns the request with that message and the earlier ones.
 func (c *console) isWokenEachTime(exit string, wakes func(ids ...string) (*request, string)) {
 	c.t.Helper()
 	var ids []string

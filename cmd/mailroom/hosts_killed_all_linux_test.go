@@ -11,8 +11,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// processes are the command lines of the processes that were told of the desk's database: Mailroom's and those of
-// shells around it.
+// processes returns the command lines of the processes that contain the desk's database: Mailroom's and those of
+// shells around them.
 func (k *desk) processes() (list []string) {
 	k.t.Helper()
 	paths, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -28,8 +28,8 @@ func (k *desk) processes() (list []string) {
 	return list
 }
 
-// killed kills the host, and has alice write before anything can have noticed. Nothing of Mailroom stays, and the
-// message is unread.
+// killed kills the host, and sends a message from alice before any process can have noticed. No process of Mailroom
+// must remain, and the message must be unread.
 func (s *sitting) killed() (id string) {
 	s.t.Helper()
 	if len(s.processes()) == 0 {
@@ -42,7 +42,7 @@ func (s *sitting) killed() (id string) {
 	return id
 }
 
-// shownNext holds the agent's next session to being shown a message, once.
+// shownNext checks that the agent's next session shows a message once.
 func (k *desk) shownNext(id string) {
 	k.t.Helper()
 	s := k.sits()
@@ -50,8 +50,8 @@ func (k *desk) shownNext(id string) {
 	want.Rows(k.t, k.rows(`SELECT message_id FROM agent_message WHERE recipient = 'bob' AND read_at <> ''`), id)
 }
 
-// TestHostsKilledWhileTheirModelWaits: a host that is killed while its model waits for messages by a tool takes none
-// with it.
+// TestHostsKilledWhileTheirModelWaits checks that a host that is killed while its model waits for messages with a
+// tool loses none.
 func TestHostsKilledWhileTheirModelWaits(t *testing.T) {
 	t.Parallel()
 	inEachHost(t, func(t *testing.T, k *desk, of seat) {
@@ -62,8 +62,8 @@ func TestHostsKilledWhileTheirModelWaits(t *testing.T) {
 	})
 }
 
-// TestClaudeKilledWhileItIsIdle: a Claude Code that is killed while a process waits to wake it takes no message with
-// it.
+// TestClaudeKilledWhileItIsIdle checks that a Claude Code that is killed while a process waits to wake it loses no
+// message.
 func TestClaudeKilledWhileItIsIdle(t *testing.T) {
 	t.Parallel()
 	k := claudeDesk(t)
@@ -73,6 +73,6 @@ func TestClaudeKilledWhileItIsIdle(t *testing.T) {
 	s.asks().says("Done.")
 	k.untilIdle(1)
 	id := s.killed()
-	k.wakes = false // with a waiter Claude Code takes half a minute to end
+	k.wakes = false // with a waiting process, Claude Code takes half a minute to end
 	k.shownNext(id)
 }

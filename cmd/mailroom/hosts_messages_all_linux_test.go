@@ -17,8 +17,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// TestHostsBurst: of two hundred messages that are sent while a tool runs the model sees each once and in order, twenty
-// at a time.
+// TestHostsBurst checks that of two hundred messages sent while a tool runs, the model sees each once and in order,
+// twenty at a time.
 func TestHostsBurst(t *testing.T) {
 	t.Parallel()
 	inEachHost(t, func(t *testing.T, k *desk, of seat) {
@@ -40,7 +40,7 @@ func TestHostsBurst(t *testing.T) {
 			if n == before {
 				s.has(ids[n])
 			}
-			s.works(r, fmt.Sprint("echo ", n)) // Gemini takes the same call again and again for a loop
+			s.works(r, fmt.Sprint("echo ", n)) // different each time, because Gemini treats repeated calls as a loop
 		}
 		r.showsInOrder(ids...)
 		s.rests(r)
@@ -48,7 +48,7 @@ func TestHostsBurst(t *testing.T) {
 	})
 }
 
-// TestHostsHostileText: whatever a message says stays in its frame, in each host.
+// TestHostsHostileText checks that the text of a message stays in its frame, in each host.
 func TestHostsHostileText(t *testing.T) {
 	t.Parallel()
 	inEachHost(t, func(t *testing.T, k *desk, of seat) {
@@ -59,7 +59,7 @@ func TestHostsHostileText(t *testing.T) {
 	})
 }
 
-// numbered is a text of lines, each with its number.
+// numbered returns a text of lines, each with its number.
 func numbered(line string, lines int) string {
 	var b strings.Builder
 	for i := range lines {
@@ -68,7 +68,7 @@ func numbered(line string, lines int) string {
 	return b.String()
 }
 
-// sendLong has alice write a text to bob that is too long for a command line, and returns the message's id.
+// sendLong sends a text from alice to bob that is too long for a command line, and returns the message's ID.
 func (k *desk) sendLong(text string) (id string) {
 	k.t.Helper()
 	s, err := k.startSender()
@@ -93,8 +93,8 @@ func (k *desk) sendLong(text string) (id string) {
 	return id
 }
 
-// TestHostsLongMessage: a message of some 60,000 characters is shown cut, and the model reads the rest in parts, as
-// each answer says, which arrive uncut.
+// TestHostsLongMessage checks that a message of about 60,000 characters is shown truncated, and that the model can
+// read the rest in parts, as described in each answer, which arrive complete.
 func TestHostsLongMessage(t *testing.T) {
 	t.Parallel()
 	inEachHost(t, func(t *testing.T, k *desk, of seat) {
@@ -120,8 +120,8 @@ func TestHostsLongMessage(t *testing.T) {
 	})
 }
 
-// TestHostsLongestMessage: of a message that in JSON has nearly a mebibyte the model reads the first and the last part.
-// It gets the first also if it asks for the whole.
+// TestHostsLongestMessage checks that the model can read the first and the last part of a message of nearly a
+// mebibyte in JSON. It also gets the first part if it asks for the whole message.
 func TestHostsLongestMessage(t *testing.T) {
 	t.Parallel()
 	inEachHost(t, func(t *testing.T, k *desk, of seat) {
@@ -138,8 +138,8 @@ func TestHostsLongestMessage(t *testing.T) {
 	})
 }
 
-// hasPart holds a request to having the part of a message that begins at an offset, uncut, and returns where the next
-// part begins, or "".
+// hasPart checks that a request contains the complete part of a message that begins at an offset, and returns where
+// the next part begins, or "".
 func (r *request) hasPart(id, text string, offset int) (next string) {
 	r.t.Helper()
 	characters := utf16.Encode([]rune(text))
@@ -161,7 +161,7 @@ func (r *request) hasPart(id, text string, offset int) (next string) {
 	return found[2]
 }
 
-// words are how a vocabulary says a text to somebody.
+// words returns the tool call with which each vocabulary sends a text.
 var words = map[string]func(to, text, thread string) (tool string, arguments map[string]any){
 	"relay": func(to, text, _ string) (string, map[string]any) {
 		return "send_message", map[string]any{"target": to, "message_type": "STATUS", "message": text}
@@ -174,8 +174,8 @@ var words = map[string]func(to, text, thread string) (tool string, arguments map
 	},
 }
 
-// TestHostsConverse: alice in Claude Code and bob in OpenCode, in the same folder and with nothing but what connect has
-// written, tell each other ten messages in the words of each vocabulary. Each is woken by what the other says, and its
+// TestHostsConverse runs alice in Claude Code and bob in OpenCode, in the same folder and only with the files that
+// connect wrote. They send each other ten messages in each vocabulary. Each is woken by the other's messages, and its
 // model is shown each message once, in its frame and in order.
 func TestHostsConverse(t *testing.T) {
 	t.Parallel()

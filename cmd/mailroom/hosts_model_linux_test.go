@@ -14,30 +14,30 @@ import (
 	"testing"
 )
 
-// model stands in for the server of a host's model: the test sees each request, and says what the model answers.
+// model acts as the server of a host's model: the test gets each request, and determines the model's answer.
 type model struct {
 	t        *testing.T
 	server   *httptest.Server
 	requests chan *request
-	turns    atomic.Int64 // that were answered
+	turns    atomic.Int64 // answered turns
 	dialect
 }
 
-// dialect is how a maker's hosts and models talk.
+// dialect describes the protocol between a maker's hosts and models.
 type dialect struct {
-	path     string                                          // under which the model is asked
-	said     string                                          // the key of a request under which the conversation stands
+	path     string                                          // of requests to the model
+	said     string                                          // the key of the conversation in a request
 	answered func(turn int, act action) []map[string]any     // the events of an answer
-	tools    func(request map[string]any) (names [][]string) // that the model is offered, with the namespace of each or ""
+	tools    func(request map[string]any) (names [][]string) // offered to the model, with the namespace of each or ""
 }
 
-// action is what a model does: it says something or, if tool is set, calls that.
+// action is an answer of a model: a text or, if tool is set, a call of that tool.
 type action struct {
 	text      string
 	tool      []string // namespace and name
 	arguments map[string]any
 	also      *action // another call in the same answer
-	fails     bool    // its server is at fault
+	fails     bool    // the server fails
 }
 
 // request is a request to the model, which waits for its answer.
@@ -55,8 +55,8 @@ func newModel(t *testing.T, d dialect) *model {
 	return m
 }
 
-// ServeHTTP hands a request to the test, and waits for its answer. What offers the model no tools is not part of the
-// conversation but an errand of the host's, such as finding a title.
+// ServeHTTP passes a request to the test, and waits for its answer. A request that offers the model no tools is not
+// part of the conversation, but an internal request of the host, such as for a title.
 func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil || r.Method != http.MethodPost || r.URL.Path != m.path {
@@ -97,10 +97,10 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// says answers a request with words, which end the model's turn.
+// says answers a request with a text, which ends the model's turn.
 func (r *request) says(text string) { r.answer <- action{text: text} }
 
-// fails answers a request with an error, after which the host does not try again.
+// fails answers a request with an error, after which the host does not retry.
 func (r *request) fails() { r.answer <- action{fails: true} }
 
 // calls answers a request with the call of a tool.
@@ -128,14 +128,14 @@ func (r *request) call(tool string, arguments map[string]any) action {
 	return action{}
 }
 
-// text returns all that the host tells the model of the conversation, as one text.
+// text returns the complete conversation in the request, as one text.
 func (r *request) text() string {
 	var b strings.Builder
 	var collect func(v any)
 	collect = func(v any) {
 		switch v := v.(type) {
 		case string:
-			// Codex's, for what puts off the end of a turn; Gemini's and Qwen's, for whatever a hook says
+			// Codex escapes a text that delays the end of a turn; Gemini and Qwen escape all output of hooks.
 			if strings.HasPrefix(v, "<hook_prompt ") || strings.Contains(v, "<hook_context>") ||
 				strings.Contains(v, html.EscapeString(frameBegins)) {
 				v = html.UnescapeString(v)
@@ -158,8 +158,8 @@ func (r *request) text() string {
 	return b.String()
 }
 
-// answersAgain reports whether a part of a request is the same answer of a tool as the one before it: Gemini CLI
-// restores each twice when it resumes a session.
+// answersAgain reports whether a part of a request repeats the tool result before it: Gemini CLI restores each result
+// twice when it resumes a session.
 func answersAgain(before, part any) bool {
 	answer, _ := part.(map[string]any)
 	return answer["functionResponse"] != nil && reflect.DeepEqual(before, part)
@@ -167,7 +167,7 @@ func answersAgain(before, part any) bool {
 
 const frameBegins, frameEnds = "<mailroom-message ", `</mailroom-message mark="`
 
-// shows holds the request to the messages that the model has been shown so far: these, each once and in its frame.
+// shows checks that the model has been shown exactly these messages so far, each once and in its frame.
 func (r *request) shows(ids ...string) {
 	r.t.Helper()
 	text := r.text()
@@ -269,13 +269,13 @@ var openai = dialect{
 	},
 }
 
-// writesTo answers a request with a message to an agent, by Mailroom's tool, whose name begins so.
+// writesTo answers a request with a message to an agent, sent by Mailroom's tool with this prefix.
 func (r *request) writesTo(tools, to string) {
 	r.t.Helper()
 	r.calls(tools+"send_message", map[string]any{"target": to, "message_type": "STATUS", "message": "All is well."})
 }
 
-// hasOffered holds a request to offering the model Mailroom's tools of these names, which begin so.
+// hasOffered checks that a request offers the model Mailroom's tools with these names and this prefix.
 func (r *request) hasOffered(tools string, names ...string) {
 	r.t.Helper()
 	for _, name := range names {

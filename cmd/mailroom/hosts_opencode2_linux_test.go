@@ -12,7 +12,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// TestOpenCodeV2Plugin: the plugin that has a part for OpenCode 2 serves OpenCode 1 as the other does.
+// TestOpenCodeV2Plugin checks that the plugin with a part for OpenCode 2 works in OpenCode 1 as the other plugin
+// does.
 func TestOpenCodeV2Plugin(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
@@ -20,8 +21,8 @@ func TestOpenCodeV2Plugin(t *testing.T) {
 	openCodeBusy(t, k)
 }
 
-// openCode2 calls the plugin as the documentation of OpenCode 2 says that it does, since no release of that can be had. It
-// says what it is called for, and has one session of the user's and one of a subagent's.
+// openCode2 calls the plugin as described in the documentation of OpenCode 2, which is not released yet. It
+// prints the calls that it receives, and has one session of the user and one of a subagent.
 const openCode2 = `
 const { default: plugin } = await import(process.argv[2])
 const tell = (what, value) => console.log(what + " " + JSON.stringify(value))
@@ -52,8 +53,8 @@ for await (const line of (await import("node:readline")).createInterface({ input
 }
 `
 
-// TestOpenCode2: as documented, a message is admitted to the user's session and not to a subagent's, and is read once the step
-// has ended at which it was delivered.
+// TestOpenCode2 checks that, as documented, a message is admitted to the user's session and not to a subagent's, and
+// is read after the end of the step at which it was delivered.
 func TestOpenCode2(t *testing.T) {
 	t.Parallel()
 	k := bareOpenCodeDesk(t).connects("--as", "bob", "--v2")

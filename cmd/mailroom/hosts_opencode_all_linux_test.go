@@ -9,8 +9,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// TestOpenCodeAborted: when the user ends a turn in which a message came, the message stays in the session, and is read
-// once the model has answered after it.
+// TestOpenCodeAborted checks that if the user ends a turn in which a message arrived, the message stays in the
+// session, and is read after the model's next answer.
 func TestOpenCodeAborted(t *testing.T) {
 	t.Parallel()
 	k := openCodeDesk(t)
@@ -23,7 +23,7 @@ func TestOpenCodeAborted(t *testing.T) {
 	o.reads(id)
 }
 
-// TestOpenCodeSubagent: a message comes into the session of the user, and not into that of a subagent.
+// TestOpenCodeSubagent checks that a message goes to the session of the user, and not to that of a subagent.
 func TestOpenCodeSubagent(t *testing.T) {
 	t.Parallel()
 	k := openCodeDesk(t)
@@ -36,8 +36,8 @@ func TestOpenCodeSubagent(t *testing.T) {
 	inner.says("Found.")
 }
 
-// TestOpenCodesInOneFolder: in a folder that is connected for OpenCode as carol and for Kilo, which reads OpenCode's
-// files, too, as bob, each gets its own agent's mail and tools.
+// TestOpenCodesInOneFolder uses a folder that is connected for OpenCode as carol and for Kilo, which also reads
+// OpenCode's files, as bob. It checks that each gets the mail and tools of its own agent.
 func TestOpenCodesInOneFolder(t *testing.T) {
 	t.Parallel()
 	k := openCodesDesk(t, "kilo")

@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// completions is the dialect of OpenCode with a model of the test's own.
+// completions is the dialect of OpenCode with the test's own model.
 var completions = dialect{
 	path: "/v1/chat/completions", said: "messages",
 	tools: func(request map[string]any) (names [][]string) {
@@ -47,20 +47,20 @@ var completions = dialect{
 	},
 }
 
-// openCode is OpenCode's server, and the session that its user has there.
+// openCode is OpenCode's server, and its user's session there.
 type openCode struct {
 	*session
 	url, id string
 }
 
-// openCodes are OpenCode, and Kilo, which has come from it: their programs, and the package that each installs in a
+// openCodes are OpenCode and Kilo, which is based on it: their programs, and the package that each installs in a
 // folder with plugins.
 var openCodes = map[string]struct{ program, plugin string }{
 	"opencode": {"opencode-linux-x64-baseline/bin/opencode", "@opencode-ai/plugin"},
 	"kilo":     {"@kilocode/cli-linux-x64/bin/kilo", "@kilocode/plugin"},
 }
 
-// inOpenCodes runs a test in each of them.
+// inOpenCodes runs a test in OpenCode and in Kilo.
 func inOpenCodes(t *testing.T, test func(t *testing.T, k *desk)) {
 	for host := range openCodes {
 		t.Run(host, func(t *testing.T) {
@@ -73,16 +73,16 @@ func inOpenCodes(t *testing.T, test func(t *testing.T, k *desk)) {
 	}
 }
 
-// openCodeDesk is a desk with OpenCode, which mailroom connect has connected.
+// openCodeDesk returns a desk with OpenCode, connected by mailroom connect.
 func openCodeDesk(t *testing.T) *desk {
 	t.Helper()
 	return bareOpenCodeDesk(t).connects("--as", "bob")
 }
 
-// bareOpenCodeDesk is a desk with OpenCode, which knows nothing of Mailroom.
+// bareOpenCodeDesk returns a desk with OpenCode that is not connected to Mailroom.
 func bareOpenCodeDesk(t *testing.T) *desk { return openCodesDesk(t, "opencode") }
 
-// openCodesDesk is a desk with one of them.
+// openCodesDesk returns a desk with OpenCode or Kilo.
 func openCodesDesk(t *testing.T, host string) *desk {
 	t.Helper()
 	k := newDesk(t, host, openCodes[host].program, completions)
@@ -90,11 +90,11 @@ func openCodesDesk(t *testing.T, host string) *desk {
 	return k
 }
 
-// readies writes what the host of a desk needs.
+// readies writes the files that the host of a desk needs.
 func (k *desk) readies() {
 	k.t.Helper()
 	k.write(k.host+".json", map[string]any{
-		"permission": map[string]any{"bash": "allow"}, // Kilo asks for it
+		"permission": map[string]any{"bash": "allow"}, // Kilo requires it
 		"model":      "mock/mock", "small_model": "mock/mock",
 		"provider": map[string]any{"mock": map[string]any{
 			"npm": "@ai-sdk/openai-compatible", "name": "Mock",
@@ -102,8 +102,8 @@ func (k *desk) readies() {
 			"models":  map[string]any{"mock": map[string]any{"name": "Mock", "tool_call": true}},
 		}},
 	})
-	// The host installs a package of its own in each folder with plugins before it runs them, and waits for the
-	// registry. It takes it for installed.
+	// The host installs its own package in each folder with plugins before it runs them, and waits for the registry.
+	// These files make it treat the package as installed.
 	plugin, version := openCodes[k.host].plugin, k.version()
 	for _, folder := range []string{"." + k.host, ".config/" + k.host} {
 		depends := map[string]any{"dependencies": map[string]any{plugin: version}}
@@ -138,7 +138,7 @@ func (k *desk) openCode(env ...string) *openCode {
 	return o
 }
 
-// idleOpenCode is openCode where the session has had a turn and does nothing.
+// idleOpenCode starts OpenCode with a session that has had a turn and is idle.
 func (k *desk) idleOpenCode() *openCode {
 	k.t.Helper()
 	o := k.openCode()
@@ -152,7 +152,7 @@ func (k *desk) idleOpenCode() *openCode {
 func (k *desk) serveOpenCode(env ...string) *openCode {
 	k.t.Helper()
 	o := &openCode{session: k.start(append(env, k.openCodeEnv()...), "serve", "--hostname", "127.0.0.1", "--port", "0")}
-	o.writes("it listens", func(text string) bool { // a connection before that would never be answered
+	o.writes("it listens", func(text string) bool { // an earlier connection would never be answered
 		found := listens.FindStringSubmatch(text)
 		if found != nil {
 			o.url = found[1]
@@ -162,7 +162,7 @@ func (k *desk) serveOpenCode(env ...string) *openCode {
 	return o
 }
 
-// openCodeEnv has OpenCode ask the test's model, and nobody else.
+// openCodeEnv makes OpenCode use the test's model, and contact no other server.
 func (k *desk) openCodeEnv() (env []string) {
 	for _, off := range []string{"AUTOUPDATE", "MODELS_FETCH", "DEFAULT_PLUGINS", "LSP_DOWNLOAD"} {
 		env = append(env, strings.ToUpper(k.host)+"_DISABLE_"+off+"=1")
@@ -170,7 +170,7 @@ func (k *desk) openCodeEnv() (env []string) {
 	return append(env, "KILO_TELEMETRY_LEVEL=off")
 }
 
-// begins begins a session, and returns its id.
+// begins starts a session, and returns its ID.
 func (o *openCode) begins(what map[string]any) string {
 	o.t.Helper()
 	var made struct{ ID string }
@@ -180,10 +180,10 @@ func (o *openCode) begins(what map[string]any) string {
 	return made.ID
 }
 
-// listens is how OpenCode says where it does.
+// listens matches the line in which OpenCode prints its address.
 var listens = regexp.MustCompile(`server listening on (http://[0-9.:]+)\n`)
 
-// asked asks OpenCode's server for something.
+// asked sends a request to OpenCode's server, and returns the response.
 func (o *openCode) asked(method, path string, body any) string {
 	o.t.Helper()
 	text, err := json.Marshal(body)
@@ -207,7 +207,7 @@ func (o *openCode) asked(method, path string, body any) string {
 	return string(text)
 }
 
-// has waits until a message stands in the session, where the model sees it with its next step.
+// has waits until a message is in the session, where the model sees it with its next step.
 func (o *openCode) has(id string) {
 	o.t.Helper()
 	o.until("the message "+id+" comes into the session", func() bool {
@@ -215,7 +215,7 @@ func (o *openCode) has(id string) {
 	})
 }
 
-// prompts has the user say something.
+// prompts sends a prompt of the user.
 func (o *openCode) prompts(text string) {
 	o.t.Helper()
 	o.promptsIn(o.id, text)
@@ -227,20 +227,20 @@ func (o *openCode) promptsIn(session, text string) {
 		map[string]any{"parts": []any{map[string]any{"type": "text", "text": text}}})
 }
 
-// rests waits until nothing runs in the session.
+// rests waits until the session is idle.
 func (o *openCode) rests() {
 	o.t.Helper()
 	o.await(`SELECT count(*) FROM host_sessions WHERE state = 'idle' AND session = '`+o.id+`'`, "1")
 }
 
-// read waits until so many messages to bob are read.
+// read waits until n messages to bob are read.
 func (k *desk) read(n int) {
 	k.t.Helper()
 	k.await(`SELECT count(*) FROM agent_message WHERE recipient = 'bob' AND read_at <> ''`, fmt.Sprint(n))
 }
 
-// reads holds the next request to showing these messages, which are all that bob has and are read once the model has
-// answered.
+// reads checks that the next request shows these messages, which are all that bob has, and that they are read after
+// the model has answered.
 func (s *session) reads(ids ...string) {
 	s.t.Helper()
 	r := s.asks()
@@ -249,8 +249,8 @@ func (s *session) reads(ids ...string) {
 	s.read(len(ids))
 }
 
-// getsWhileBusy has the model of a host to which messages come by themselves use its shell. A message that is sent
-// meanwhile, and that the host has before the command ends, is in the next request, and read at the end.
+// getsWhileBusy makes the model of a host to which messages come by themselves use its shell. A message that is sent
+// meanwhile, and that the host has before the command ends, must be in the next request, and read at the end.
 func (s *session) getsWhileBusy(r *request, at func(*gate) map[string]any, has func(id string)) {
 	s.t.Helper()
 	_, r = s.hears(r, "bash", at, func() string {
@@ -263,8 +263,8 @@ func (s *session) getsWhileBusy(r *request, at func(*gate) map[string]any, has f
 	s.read(1)
 }
 
-// TestOpenCodeBusy: a message that is sent while the model's tool runs is in the next request to the model, and read at
-// the end.
+// TestOpenCodeBusy checks that a message sent while the model's tool runs is in the next request to the model, and
+// read at the end.
 func TestOpenCodeBusy(t *testing.T) {
 	t.Parallel()
 	inOpenCodes(t, openCodeBusy)
@@ -278,7 +278,7 @@ func openCodeBusy(t *testing.T, k *desk) {
 	o.getsWhileBusy(r, described, o.has)
 }
 
-// TestOpenCodeIdle: an idle session is woken by each message, and its model is offered the tools.
+// TestOpenCodeIdle checks that an idle session is woken by each message, and that its model is offered the tools.
 func TestOpenCodeIdle(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
@@ -297,7 +297,7 @@ func openCodeIdle(t *testing.T, k *desk) {
 	}
 }
 
-// writesToAlice has the user ask for a message to alice, which the model sends.
+// writesToAlice makes the user ask for a message to alice, which the model sends.
 func (o *openCode) writesToAlice() {
 	o.t.Helper()
 	o.prompts("Write to alice.")
@@ -306,8 +306,8 @@ func (o *openCode) writesToAlice() {
 	o.rests()
 }
 
-// TestOpenCodeKilled: what was shown to a session that is killed before its model has answered is shown in the next
-// one.
+// TestOpenCodeKilled checks that a message shown to a session that is killed before its model has answered is shown
+// in the next session.
 func TestOpenCodeKilled(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
@@ -323,7 +323,7 @@ func openCodeKilled(t *testing.T, k *desk) {
 	k.openCode().reads(id)
 }
 
-// TestOpenCodePackage: the plugin that make plugins writes shows an idle session its messages.
+// TestOpenCodePackage checks that the plugin written by make plugins shows an idle session its messages.
 func TestOpenCodePackage(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()

@@ -13,20 +13,20 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// party is a host in which an agent works that other agents wake.
+// party is a host whose agent is woken by other agents.
 type party struct {
-	ready   func(k *desk) // writes what the user has of the host
-	connect []string      // more words for connect
+	ready   func(k *desk) // writes the user's files for the host
+	connect []string      // additional arguments for connect
 	starts  func(k *desk) talker
 }
 
-// talker is a session whose user can say something, and whose model the test plays.
+// talker is a session with a user who can write prompts, and with the test as its model.
 type talker interface {
 	types(text string)
 	asks() *request
 }
 
-// toldOtherwise is a talker whose user's words come otherwise than by a keyboard.
+// toldOtherwise is a talker whose user's prompts do not come from a keyboard.
 type toldOtherwise struct {
 	*session
 	says func(text string)
@@ -48,7 +48,8 @@ var parties = map[string]party{
 		func(k *desk) {
 			k.write(".codex/config.toml", k.codexModel()+"\n")
 			k.t.Cleanup(k.endsAll)
-			k.env = append(k.env, "PATH="+filepath.Dir(k.program)+":"+cmp.Or(k.path(), "/usr/local/bin:/usr/bin:/bin")) // by which connect finds it
+			// connect finds the program in this PATH.
+			k.env = append(k.env, "PATH="+filepath.Dir(k.program)+":"+cmp.Or(k.path(), "/usr/local/bin:/usr/bin:/bin"))
 		},
 		nil,
 		func(k *desk) talker {
@@ -65,21 +66,21 @@ var parties = map[string]party{
 	}},
 }
 
-// conversation is that of two hosts in one project, with nothing but what connect has written.
+// conversation is a conversation of two hosts in one project, with only the files that connect wrote.
 type conversation struct {
 	*desk
 	pair    [2]string // the hosts; their agents are named of- and the host
 	talkers [2]talker
-	told    [2][]string // the messages that each was told
+	told    [2][]string // the messages that each was sent
 }
 
-// meets starts two hosts, of which the second says hello, and has the first one's user ask for a talk.
+// meets starts two hosts. The second sends a greeting, and the user of the first asks for a conversation.
 func meets(t *testing.T, pair [2]string) *conversation {
 	t.Helper()
 	return meetsAt(claudeDesk(t), pair)
 }
 
-// meetsAt is meets, with the database of a desk.
+// meetsAt starts the conversation of meets with the database of a desk.
 func meetsAt(first *desk, pair [2]string) *conversation {
 	first.t.Helper()
 	c := &conversation{desk: first, pair: pair}
@@ -99,8 +100,8 @@ func meetsAt(first *desk, pair [2]string) *conversation {
 	return c
 }
 
-// says has one of the two, which has just been shown what it was told, tell the other something. It returns the request in which
-// the model is told what came of that.
+// says makes one of the two, which has just been shown its messages, send the other a message. It returns the request
+// in which the model gets the result.
 func (c *conversation) says(speaker int, r *request, n int) *request {
 	c.t.Helper()
 	to := c.pair[1-speaker]
@@ -111,10 +112,10 @@ func (c *conversation) says(speaker int, r *request, n int) *request {
 	return r
 }
 
-// heard is the request in which one of the two is shown what it was told.
+// heard returns the request in which one of the two is shown its messages.
 func (c *conversation) heard(by int) *request { return heard(c.talkers[by], c.told[by]) }
 
-// sees returns the request, this one or one that follows by itself, in which one of the two has been shown messages.
+// sees returns the request, r or one that follows by itself, in which one of the two has been shown messages.
 func (c *conversation) sees(by int, r *request, ids ...string) *request {
 	c.t.Helper()
 	for slices.ContainsFunc(ids, func(id string) bool { return !slices.Contains(r.shown(), id) }) {
@@ -124,8 +125,8 @@ func (c *conversation) sees(by int, r *request, ids ...string) *request {
 	return r
 }
 
-// TestHostsConverseInPairs: two hosts tell each other ten messages. Each is woken by what the other says, and its model is shown
-// each message once and in order.
+// TestHostsConverseInPairs checks that two hosts can send each other ten messages. Each is woken by the other's
+// messages, and its model is shown each message once and in order.
 func TestHostsConverseInPairs(t *testing.T) {
 	t.Parallel()
 	for _, pair := range [][2]string{{"pi", "claude"}, {"copilot", "codex"}, {"qwen", "opencode"}} {
@@ -148,8 +149,8 @@ func TestHostsConverseInPairs(t *testing.T) {
 	}
 }
 
-// TestHostsInALoop: two hosts whose models answer whatever they are told are named as a loop, held back, and each told so. Let
-// go, they are woken again by what waits.
+// TestHostsInALoop checks two hosts whose models answer every message. They are reported as a loop, held back, and
+// each is notified. After their release, the waiting messages wake them again.
 func TestHostsInALoop(t *testing.T) {
 	t.Parallel()
 	c := meets(t, [2]string{"pi", "claude"})
@@ -163,7 +164,8 @@ func TestHostsInALoop(t *testing.T) {
 	}
 	r := c.heard(0)
 	c.run("hold", "of-pi", "of-claude")
-	notice := c.rows(`SELECT message_id FROM agent_message WHERE message_type = 'held' ORDER BY recipient`) // to of-claude, to of-pi
+	// The first message is to of-claude, the second to of-pi.
+	notice := c.rows(`SELECT message_id FROM agent_message WHERE message_type = 'held' ORDER BY recipient`)
 	r = c.says(0, r, n)
 	if !strings.Contains(r.text(), "is held until ") {
 		t.Errorf("the model is not told that its message waits:\n%s", r.text())
@@ -176,7 +178,8 @@ func TestHostsInALoop(t *testing.T) {
 	want.Rows(t, c.rows(`SELECT count(*) FROM agent_message WHERE message_type = 'held'`), "2")
 }
 
-// heard returns the request of a model that has been shown messages, of which the last may come a step after what wakes it.
+// heard returns the request of a model that has been shown messages. The last message may come a step after the one
+// that wakes the model.
 func heard(of talker, ids []string) *request {
 	r := of.asks()
 	for range 2 {

@@ -12,7 +12,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// piDesk is a desk with pi, which mailroom connect has connected as bob, or as whom the arguments say.
+// piDesk returns a desk with pi, connected by mailroom connect as bob, or with the given arguments.
 func piDesk(t *testing.T, as ...string) *desk {
 	t.Helper()
 	if as == nil {
@@ -21,7 +21,7 @@ func piDesk(t *testing.T, as ...string) *desk {
 	return barePiDesk(t).connects(as...)
 }
 
-// barePiDesk is a desk with pi, which knows nothing of Mailroom.
+// barePiDesk returns a desk with pi that is not connected to Mailroom.
 func barePiDesk(t *testing.T) *desk {
 	t.Helper()
 	k := newDesk(t, "pi", "@earendil-works/pi-coding-agent/dist/bundle/cli.js", completions)
@@ -30,7 +30,7 @@ func barePiDesk(t *testing.T) *desk {
 	return k
 }
 
-// readiesPi writes what pi needs of its user.
+// readiesPi writes the files that pi requires of its user.
 func (k *desk) readiesPi() {
 	k.t.Helper()
 	k.write(".pi/agent/models.json", map[string]any{"providers": map[string]any{"mock": map[string]any{
@@ -40,10 +40,10 @@ func (k *desk) readiesPi() {
 	k.write(".pi/agent/settings.json", map[string]any{"defaultProvider": "mock", "defaultModel": "mock"})
 }
 
-// pi is pi as other programs drive it: it takes a JSON object a line.
+// pi is pi controlled by another program: it reads one JSON object per line.
 type pi struct{ *session }
 
-// pi starts pi in the folder, which it trusts, with more arguments.
+// pi starts pi in the folder, which it trusts, with additional arguments.
 func (k *desk) pi(args ...string) *pi {
 	k.t.Helper()
 	return &pi{k.start([]string{"PI_OFFLINE=1"}, append([]string{"--mode", "rpc", "--approve"}, args...)...)}
@@ -60,13 +60,13 @@ func (p *pi) tells(command map[string]any) {
 	}
 }
 
-// prompts has the user say something.
+// prompts sends a prompt of the user.
 func (p *pi) prompts(text string) {
 	p.t.Helper()
 	p.tells(map[string]any{"type": "prompt", "message": text})
 }
 
-// has waits until the message was given to its session, where the model sees it with its next step.
+// has waits until the message was passed to the session, where the model sees it with its next step.
 func (p *pi) has(id string) {
 	p.t.Helper()
 	p.await(`SELECT count(*) FROM agent_inbox WHERE read_at <> '' AND message_id = '`+id+`'`, "1")
@@ -75,10 +75,10 @@ func (p *pi) has(id string) {
 	})
 }
 
-// waiting is what pi shows its user where it has messages that the model is to see next.
+// waiting matches the text that pi shows its user if there are messages for the model's next step.
 var waiting = regexp.MustCompile(`mailroom: \d+ new`)
 
-// rests waits until nothing runs in its session, which has come to rest n times.
+// rests waits until the session has become idle n times.
 func (p *pi) rests(n int) {
 	p.t.Helper()
 	p.writes(fmt.Sprint("it rests for the ", n, ". time"), func(text string) bool {
@@ -87,8 +87,8 @@ func (p *pi) rests(n int) {
 	p.await(`SELECT count(*) FROM host_sessions WHERE state <> 'idle' AND program = 'pi'`, "0")
 }
 
-// TestPiBusy: a message that is sent while a tool runs is in the next request to the model, and read at the end. The
-// model has the tools.
+// TestPiBusy checks that a message sent while a tool runs is in the next request to the model, and read at the end.
+// The model has the tools.
 func TestPiBusy(t *testing.T) {
 	t.Parallel()
 	k := piDesk(t)
@@ -102,8 +102,8 @@ func TestPiBusy(t *testing.T) {
 	p.getsWhileBusy(r, beside(nil), p.has)
 }
 
-// TestPiIdle: a message begins a turn in a session that has done nothing yet, and in one that rests; one that comes
-// while the last answer is written goes on with the turn.
+// TestPiIdle checks that a message starts a turn in a session without a turn so far, and in an idle one, and that a
+// message that arrives during the last answer continues the turn.
 func TestPiIdle(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
@@ -121,8 +121,8 @@ func TestPiIdle(t *testing.T) {
 	p.reads(first, second, third)
 }
 
-// TestPiStopped: a message that waits when the user stops the turn, which pi throws away, is shown with what the user
-// says next.
+// TestPiStopped checks that a message that waits when the user stops the turn, so that pi discards it, is shown with
+// the user's next prompt.
 func TestPiStopped(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
@@ -139,7 +139,7 @@ func TestPiStopped(t *testing.T) {
 	k.until("the message is unread again", func() bool { return k.standings() == "unread" })
 	p.prompts("Go on.")
 	r := p.asks()
-	if !strings.Contains(r.text(), id) { // it comes with the step after what the user says
+	if !strings.Contains(r.text(), id) { // it comes with the step after the prompt
 		r.says("Yes.")
 		r = p.asks()
 	}
@@ -148,8 +148,8 @@ func TestPiStopped(t *testing.T) {
 	k.read(1)
 }
 
-// TestPiKilled: what stands in a session that is killed before its model has answered is not shown again when it is
-// gone on with, and read once the model has answered. In another session it is shown.
+// TestPiKilled checks a session that is killed before its model has answered. If the session is continued, its
+// messages are not shown again, and are read after the model has answered. In another session they are shown.
 func TestPiKilled(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
@@ -159,7 +159,7 @@ func TestPiKilled(t *testing.T) {
 			k := piDesk(t)
 			p := k.pi()
 			p.prompts("Hello.")
-			p.asks().says("Hello.") // pi writes down a session once its model has answered
+			p.asks().says("Hello.") // pi saves a session once its model has answered
 			p.rests(1)
 			id := k.send("Look at the build.")
 			p.asks().shows(id)
@@ -173,7 +173,7 @@ func TestPiKilled(t *testing.T) {
 	}
 }
 
-// TestPiNew: when its user begins another session in the process, messages come there.
+// TestPiNew checks that if the user starts another session in the process, messages go to that one.
 func TestPiNew(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
@@ -194,7 +194,7 @@ func TestPiNew(t *testing.T) {
 	k.read(1)
 }
 
-// TestPiAuto: each process of pi is an agent of its own.
+// TestPiAuto checks that each process of pi is a separate agent.
 func TestPiAuto(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()

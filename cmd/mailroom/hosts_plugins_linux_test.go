@@ -11,7 +11,7 @@ import (
 )
 
 // pack writes the packages for hosts into the desk's folder, and returns where that of this host is. From then on the
-// database is the one that the project in this folder would have, which a package has to find by itself.
+// database is that of a project in this folder, which a package must find by itself.
 func (k *desk) pack() string {
 	k.t.Helper()
 	enginetest.OfAFile(k.t, "a package finds the file of its project")
@@ -24,9 +24,9 @@ func (k *desk) pack() string {
 	return filepath.Join(k.folder, "dist", k.host)
 }
 
-// isPacked holds a session of a host that has nothing but its package to what that gives to the agent, who has the
-// host's name: its model is told who it is, is shown what comes while its tool runs, and writes to alice. It returns the
-// id of the message, and the request after that.
+// isPacked checks a session of a host that has only its package. The agent has the host's name. The model is told its
+// agent, is shown a message that arrives while its tool runs, and writes to alice. isPacked returns the ID of the
+// message, and the request after that.
 func (s *session) isPacked(shell string, at func(*gate) map[string]any, tools string) (busy string, r *request) {
 	s.t.Helper()
 	r = s.asks()
@@ -40,8 +40,8 @@ func (s *session) isPacked(shell string, at func(*gate) map[string]any, tools st
 	return busy, r
 }
 
-// TestClaudePlugin: where nothing but the plugin is installed, by Claude Code's own commands, its model has the tools,
-// is shown what is sent while its tool runs, and is woken when it does nothing.
+// TestClaudePlugin checks that if only the plugin is installed, by Claude Code's own commands, the model has the
+// tools, is shown messages sent while its tool runs, and is woken when it is idle.
 func TestClaudePlugin(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
@@ -61,8 +61,8 @@ func TestClaudePlugin(t *testing.T) {
 	r.says("Done.")
 }
 
-// TestGeminiExtension: where nothing but the extension is installed, by Gemini's own command, which asks on the
-// terminal, its model has the tools, and is shown what is sent while its tool runs.
+// TestGeminiExtension checks that if only the extension is installed, by Gemini's own command, which asks on the
+// terminal, the model has the tools, and is shown messages sent while its tool runs.
 func TestGeminiExtension(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
@@ -78,7 +78,7 @@ func TestGeminiExtension(t *testing.T) {
 	s.ends()
 }
 
-// isAgent holds a session to the agent that its model is told it is.
+// isAgent checks which agent the model is told that it is.
 func (r *request) isAgent(name string) {
 	r.t.Helper()
 	if !strings.Contains(r.text(), "mailroom: you are the agent "+name+".") {

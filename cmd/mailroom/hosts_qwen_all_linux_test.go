@@ -7,9 +7,10 @@ import (
 	"testing"
 )
 
-// TestQwenWakes: a session in a terminal that does nothing is woken by its inbox for each message, also before its first turn
-// and after /clear, and its user sees only how many messages there are. A hook of that turn shows the message. What comes
-// while it works is shown once, by the hooks. The token of the inbox is in no command line.
+// TestQwenWakes checks that an idle session in a terminal is woken by its inbox for each message, even before its
+// first turn and after /clear, and that its user sees only the number of messages. A hook of that turn shows the
+// message. Messages that arrive while the session works are shown once, by the hooks. The token of the inbox is in no
+// command line.
 func TestQwenWakes(t *testing.T) {
 	t.Parallel()
 	k := bareQwenDesk(t).connects("--as", "bob", "--user")

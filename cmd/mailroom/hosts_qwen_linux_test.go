@@ -8,14 +8,14 @@ import (
 	"mailroom/orchestrator/orchestratortest/helper"
 )
 
-// qwenDesk is a desk with Qwen Code, which mailroom connect has connected.
+// qwenDesk returns a desk with Qwen Code, connected by mailroom connect.
 func qwenDesk(t *testing.T) *desk {
 	t.Helper()
 	return bareQwenDesk(t).connects("--as", "bob")
 }
 
-// bareQwenDesk is a desk with Qwen Code, which knows nothing of Mailroom. Its project is below its home, since there it
-// reads no project's configuration.
+// bareQwenDesk returns a desk with Qwen Code that is not connected to Mailroom. Its project is below its home,
+// because Qwen Code reads no project configuration in the home itself.
 func bareQwenDesk(t *testing.T) *desk {
 	t.Helper()
 	k := newDesk(t, "qwen", "@qwen-code/qwen-code/cli.js", completions,
@@ -26,7 +26,7 @@ func bareQwenDesk(t *testing.T) *desk {
 	return k
 }
 
-// readiesQwen writes what Qwen Code needs of its user.
+// readiesQwen writes the files that Qwen Code requires of its user.
 func (k *desk) readiesQwen() {
 	k.t.Helper()
 	k.write(".qwen/settings.json", map[string]any{
@@ -34,14 +34,14 @@ func (k *desk) readiesQwen() {
 		"model":    map[string]any{"name": "mock"},
 		"general":  map[string]any{"enableAutoUpdate": false, "disableAutoUpdate": true},
 		"privacy":  map[string]any{"usageStatisticsEnabled": false},
-		// it would ask the model about the conversation at its end
+		// Otherwise Qwen Code would ask the model about the conversation at its end.
 		"ui":        map[string]any{"enableFollowupSuggestions": false},
 		"memory":    map[string]any{"enableManagedAutoMemory": false, "enableManagedAutoDream": false, "enableAutoSkill": false},
 		"telemetry": map[string]any{"enabled": false}, "ide": map[string]any{"hasSeenNudge": true},
 	})
 }
 
-// configuresQwen writes what connect would, with k.hooked around the hooks and the vocabularies of k.speaks.
+// configuresQwen writes the same files as connect, with k.hooked around the hooks and the vocabularies of k.speaks.
 func (k *desk) configuresQwen() {
 	k.t.Helper()
 	command, args := k.server()
@@ -64,14 +64,15 @@ func (k *desk) qwen(prompt string, args ...string) *session {
 	return s
 }
 
-// qwenEnv has Qwen Code ask the test's model, and nobody else.
+// qwenEnv makes Qwen Code use the test's model, and contact no other server.
 func (k *desk) qwenEnv() []string {
 	return []string{"QWEN_CODE_NO_RELAUNCH=true", "OPENAI_API_KEY=none", "OPENAI_MODEL=mock",
 		"OPENAI_BASE_URL=" + k.model.server.URL + "/v1", "NO_PROXY=127.0.0.1"}
 }
 
-// TestQwenBusy: a message that is sent while a tool runs is in the next request to the model, one that comes while it
-// answers puts off the end of the turn, and both are read at the end. The model has the tools without a search.
+// TestQwenBusy checks that a message sent while a tool runs is in the next request to the model, that one that
+// arrives while the model answers delays the end of the turn, and that both are read at the end. The model has the
+// tools without a search.
 func TestQwenBusy(t *testing.T) {
 	helper.Long(t) // beside other tests it takes minutes
 	t.Parallel()

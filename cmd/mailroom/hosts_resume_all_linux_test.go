@@ -11,15 +11,15 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// TestHostsResume: a session that has ended well, and is resumed, shows what was sent meanwhile, and nothing again that
-// it has shown.
+// TestHostsResume checks that a session that ended normally and is resumed shows the messages sent meanwhile, and
+// shows no earlier message again.
 func TestHostsResume(t *testing.T) {
 	t.Parallel()
 	inEachHost(t, func(t *testing.T, k *desk, of seat) {
 		early := k.send("Before you came.")
 		g := k.newGate()
 		s := k.sits()
-		r := s.nextHas(early) // which OpenCode confirms with this step, and takes no other message before
+		r := s.nextHas(early) // OpenCode confirms it with this step, and accepts no other message before
 		s.worksAt(r, g)
 		busy := k.send("While you work.")
 		g.open()
@@ -37,8 +37,8 @@ func TestHostsResume(t *testing.T) {
 	})
 }
 
-// TestHostsResumeAfterAKill: in a session whose host was killed after its model was asked about a message, and that is
-// resumed, the message stands once, and is read once the model has answered.
+// TestHostsResumeAfterAKill checks a resumed session whose host was killed after its model was asked about a message.
+// The message is in the session once, and is read after the model has answered.
 func TestHostsResumeAfterAKill(t *testing.T) {
 	t.Parallel()
 	for _, answered := range []bool{false, true} {
@@ -63,9 +63,9 @@ func TestHostsResumeAfterAKill(t *testing.T) {
 	}
 }
 
-// TestHostsKilledBeforeTheirModelIsAsked: where the host is killed when it has a message that its model was not asked
-// about, the message is in the next request, once, be it in the same session or in another. Of Codex nobody knows that
-// its process has ended, so that another session gets the message after ten minutes only.
+// TestHostsKilledBeforeTheirModelIsAsked checks a host that is killed when it has a message that its model was not
+// asked about. The message is in the next request once, in the same session or in another. The end of Codex's process
+// cannot be detected, so another session gets the message only after ten minutes.
 func TestHostsKilledBeforeTheirModelIsAsked(t *testing.T) {
 	t.Parallel()
 	for _, resumed := range []bool{false, true} {
@@ -106,7 +106,8 @@ func TestHostsKilledBeforeTheirModelIsAsked(t *testing.T) {
 	}
 }
 
-// nextHas returns the next request, or the one after it: where a message comes by itself it may come a step later.
+// nextHas returns the next request, or the one after it, because a message that comes by itself may come a step
+// later.
 func (s *sitting) nextHas(id string) *request {
 	s.t.Helper()
 	r := s.asks()
@@ -118,8 +119,8 @@ func (s *sitting) nextHas(id string) *request {
 	return r
 }
 
-// hasWritten waits until the host has written down that its model was shown a message or, if it has answered, that.
-// Hosts without a file have by then.
+// hasWritten waits until the host has saved that its model was shown a message or, if the model has answered, the
+// answer. Hosts without a file have done so by then.
 func (s *sitting) hasWritten(id string, answered bool) {
 	s.t.Helper()
 	folders := map[string]string{"claude": ".claude/projects", "codex": ".codex/sessions", "copilot": ".copilot/session-state"}
@@ -133,7 +134,7 @@ func (s *sitting) hasWritten(id string, answered bool) {
 	}
 }
 
-// onceShown holds messages to having been shown to a session once.
+// onceShown checks that messages were shown to a session once.
 func (k *desk) onceShown(ids ...string) {
 	k.t.Helper()
 	want.Rows(k.t, k.rows(`SELECT message_id FROM message_trace WHERE event = 'shown' AND error LIKE 'to session %'

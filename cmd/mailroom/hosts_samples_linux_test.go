@@ -12,13 +12,14 @@ import (
 	"strings"
 )
 
-// samples is where the package of the hooks has what the hosts say, for its own tests. With -update it is written anew.
+// samples is the folder with the hosts' input to hooks, for the tests of package hook. With -update the samples are
+// rewritten.
 const samples = "../../commands/surface/hook/testdata/samples"
 
-// recording is a shell command around that of a hook that keeps what the host says to it.
+// recording returns a shell command around that of a hook that stores the host's input to the hook.
 func (k *desk) recording() string { return fmt.Sprintf("tee %s/$EVENT.said | hook", k.folder) }
 
-// neutral are what differs from one run to the next.
+// neutral are the texts that differ between runs, with their replacements.
 var neutral = []struct {
 	pattern *regexp.Regexp
 	instead string
@@ -34,7 +35,7 @@ var neutral = []struct {
 	{regexp.MustCompile(`"(duration_ms|create_time|durationMs|command_duration_ms)":[0-9.]+`), `"$1":1`},
 }
 
-// neutralized takes out of a text what differs from one run to the next.
+// neutralized replaces the texts that differ between runs.
 func (k *desk) neutralized(text []byte) []byte {
 	const home = "/home/bob/shop"
 	dashes := func(path string) string { return regexp.MustCompile(`[^A-Za-z0-9]`).ReplaceAllString(path, "-") }
@@ -47,8 +48,8 @@ func (k *desk) neutralized(text []byte) []byte {
 	return text
 }
 
-// checkSamples holds the samples to what the host says now, as far as the hooks read it: of each event, and in its
-// transcript, which stands in a folder below the desk's, of a message that was shown and answered.
+// checkSamples compares the samples with the host's current input, as far as the hooks read it: for each event, and
+// in the transcript, which is in a folder below the desk's, for a message that was shown and answered.
 func (k *desk) checkSamples(transcripts, id string) {
 	k.t.Helper()
 	for _, event := range k.hooks {
@@ -64,8 +65,8 @@ func (k *desk) checkSamples(transcripts, id string) {
 	k.checkSample("transcript.jsonl", k.neutralized(k.transcript(transcripts, id)))
 }
 
-// transcript returns the lines of the host's transcript from the one before a message on, but for long ones about other
-// things; nothing if it has not got there.
+// transcript returns the lines of the host's transcript starting with the one before a message, without unrelated
+// long lines. It returns nothing if the message is not in the transcript yet.
 func (k *desk) transcript(folder, id string) []byte {
 	k.t.Helper()
 	var lines [][]byte
@@ -87,8 +88,8 @@ func (k *desk) transcript(folder, id string) []byte {
 	return bytes.Join(lines, nil)
 }
 
-// checkSample compares one sample, or writes it. Hosts say more with each version, and only what the hooks read must
-// stay.
+// checkSample compares one sample, or writes it. Hosts add data with each version, and only the parts that the hooks
+// read must remain.
 func (k *desk) checkSample(name string, now []byte) {
 	k.t.Helper()
 	path := filepath.Join(samples, k.host, name)
@@ -111,8 +112,8 @@ func (k *desk) checkSample(name string, now []byte) {
 	}
 }
 
-// gist is what the hooks read of what a host says, line by line: of a transcript where messages stand and where the
-// model speaks.
+// gist returns the parts of a host's input that the hooks read, line by line. For a transcript, these are the places
+// of messages and of the model's answers.
 func gist(text []byte) (lines []string) {
 	for line := range bytes.Lines(text) {
 		var said struct {

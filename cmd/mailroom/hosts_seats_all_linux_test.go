@@ -14,32 +14,32 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// seat is how a test works with a host, whichever it is.
+// seat describes how a test uses a host.
 type seat struct {
 	desk  func(t *testing.T) *desk                       // without tools yet
-	start func(k *desk, prompt string) *sitting          // has the user say something to a host with tools of k.speaks
-	again func(k *desk, session, prompt string) *sitting // likewise, in a session that was there before
-	// an event after which the host asks its model; "" where a plugin shows the messages
+	start func(k *desk, prompt string) *sitting          // starts a host with tools of k.speaks, and sends a prompt
+	again func(k *desk, session, prompt string) *sitting // likewise, in an existing session
+	// end is an event after which the host asks its model; "" if a plugin shows the messages.
 	end   string
 	shell string                              // the host's own tool
 	at    func(command string) map[string]any // arguments of shell
-	tools string                              // how the names of Mailroom's tools begin
+	tools string                              // prefix of the names of Mailroom's tools
 
-	says func(s *sitting, prompt string) // has the user say something more; nil where the host ends with its turn
-	over func(s *sitting) bool           // whether the turn has; nil as well
+	says func(s *sitting, prompt string) // sends another prompt; nil if the host ends with its turn
+	over func(s *sitting) bool           // reports whether the turn has ended; nil likewise
 
-	troubled *regexp.Regexp // what the host prints when a hook has failed; nil is nothing
+	troubled *regexp.Regexp // the host's output if a hook has failed; nil is none
 }
 
-// sitting is a session of bob's in a host.
+// sitting is a session of bob in a host.
 type sitting struct {
 	*session
 	seat
 	live  live // nil in hosts with hooks
-	turns int  // that turnEnds has seen
+	turns int  // counted by turnEnds
 }
 
-// seats are those of the hosts.
+// seats are the seats by host.
 var seats = map[string]seat{
 	"claude": {
 		desk: claudeDesk, shell: "Bash", tools: "mcp__mailroom__",
@@ -75,7 +75,7 @@ var seats = map[string]seat{
 	},
 	"gemini": {
 		desk: geminiDesk, shell: "run_shell_command", tools: "mcp_mailroom_",
-		// The process that is killed is the one that runs the hooks.
+		// The killed process is the one that runs the hooks.
 		start: func(k *desk, prompt string) *sitting {
 			return &sitting{session: k.gemini(prompt, "GEMINI_CLI_NO_RELAUNCH=true")}
 		},
@@ -141,13 +141,13 @@ var seats = map[string]seat{
 	},
 }
 
-// live is a host to which messages come by themselves, and not by a hook at its next step.
+// live is a host to which messages come by themselves, instead of by a hook at its next step.
 type live interface {
-	prompts(text string) // has the user say something
+	prompts(text string) // sends a prompt of the user
 	has(id string)       // waits until the host has a message
 }
 
-// openCodeSeat is that of OpenCode, or of what has come from it.
+// openCodeSeat returns the seat of OpenCode, or of a host based on it.
 func openCodeSeat(desked func(t *testing.T) *desk) seat {
 	return seat{
 		desk: desked, shell: "bash", tools: "mailroom_",
@@ -173,7 +173,7 @@ func openCodeSeat(desked func(t *testing.T) *desk) seat {
 	}
 }
 
-// inEachHost runs a test in each host, at a desk of its own.
+// inEachHost runs a test in each host, at a separate desk.
 func inEachHost(t *testing.T, test func(t *testing.T, k *desk, of seat)) {
 	for name, of := range seats {
 		t.Run(name, func(t *testing.T) {
@@ -188,7 +188,7 @@ func inEachHost(t *testing.T, test func(t *testing.T, k *desk, of seat)) {
 	}
 }
 
-// sits starts the host, whose user says something.
+// sits starts the host, and sends a prompt of its user.
 func (k *desk) sits() *sitting {
 	k.t.Helper()
 	of := seats[k.host]
@@ -197,7 +197,7 @@ func (k *desk) sits() *sitting {
 	return s
 }
 
-// resumes starts the host, whose user goes on with the session that was there.
+// resumes starts the host, whose user continues the existing session.
 func (k *desk) resumes() *sitting {
 	k.t.Helper()
 	of := seats[k.host]
@@ -206,21 +206,22 @@ func (k *desk) resumes() *sitting {
 	return s
 }
 
-// works has the model run a command.
+// works makes the model run a command.
 func (s *sitting) works(r *request, command string) {
 	s.t.Helper()
 	r.calls(s.shell, s.at(command))
 }
 
-// worksAt has the model run a command that waits at a gate, and waits until it does.
+// worksAt makes the model run a command that waits at a gate, and waits until the command does.
 func (s *sitting) worksAt(r *request, g *gate) {
 	s.t.Helper()
 	s.works(r, g.pass())
 	g.reached()
 }
 
-// hearsAtWork has the model run a command that waits at a gate, and a message sent meanwhile, which the host has before the
-// command ends where it comes by itself. It returns the message's id, and the next request, which shows it and no other.
+// hearsAtWork makes the model run a command that waits at a gate, and sends a message meanwhile. If messages come by
+// themselves, it waits until the host has the message before the command ends. It returns the message's ID, and the
+// next request, which must show that message and no other.
 func (s *sitting) hearsAtWork(send func() string) (id string, r *request) {
 	s.t.Helper()
 	at := func(g *gate) map[string]any { return s.at(g.pass()) }
@@ -231,7 +232,7 @@ func (s *sitting) hearsAtWork(send func() string) (id string, r *request) {
 	})
 }
 
-// has waits until the host has a message, where that comes by itself and not by a hook at the next step.
+// has waits until the host has a message, if messages come by themselves instead of by a hook at the next step.
 func (s *sitting) has(id string) {
 	s.t.Helper()
 	if s.live != nil {
@@ -239,7 +240,7 @@ func (s *sitting) has(id string) {
 	}
 }
 
-// turnEnds waits until the turn has ended, and well: with the host where it ends with its turn.
+// turnEnds waits until the turn has ended without errors. In a host that ends with its turn, it waits for the host.
 func (s *sitting) turnEnds() {
 	s.t.Helper()
 	if s.over == nil {
@@ -253,7 +254,8 @@ func (s *sitting) turnEnds() {
 	}
 }
 
-// goesOn has the user say something more after the end of a turn: in a new session where the host has ended with that.
+// goesOn sends another prompt of the user after the end of a turn: in a new session if the host has ended with the
+// turn.
 func (s *sitting) goesOn(prompt string) {
 	s.t.Helper()
 	if s.says == nil {
@@ -263,7 +265,7 @@ func (s *sitting) goesOn(prompt string) {
 	}
 }
 
-// isShown holds a message to being shown once: in this request or, where it comes by itself, in one soon after that.
+// isShown checks that a message is shown once: in this request or, if it comes by itself, in one soon after that.
 func (s *sitting) isShown(r *request, id string) *request {
 	s.t.Helper()
 	if len(r.shown()) == 0 && s.live != nil {
@@ -275,7 +277,7 @@ func (s *sitting) isShown(r *request, id string) *request {
 	return r
 }
 
-// rests ends the turn, and holds all the messages to being read.
+// rests ends the turn, and checks that all messages are read.
 func (s *sitting) rests(r *request) {
 	s.t.Helper()
 	r.says("Done.")
@@ -285,7 +287,7 @@ func (s *sitting) rests(r *request) {
 	s.await(`SELECT count(*) FROM agent_message WHERE recipient = 'bob' AND (read_at IS NULL OR read_at = '')`, "0")
 }
 
-// leaves ends the host well, where it has not ended with the turn.
+// leaves ends the host normally, if it has not ended with the turn.
 func (s *sitting) leaves() {
 	s.t.Helper()
 	if s.live == nil {
@@ -302,10 +304,10 @@ func (s *sitting) leaves() {
 	s.await(`SELECT count(*) FROM host_sessions WHERE state = 'ended'`, "1")
 }
 
-// frames are how messages begin, with their ids.
+// frames matches the beginnings of messages, with their IDs.
 var frames = regexp.MustCompile(regexp.QuoteMeta(frameBegins) + `id="([^"]*)"`)
 
-// shown lists the messages that the model has been shown so far, as often as it was shown them.
+// shown lists the messages that the model has been shown so far, including repetitions.
 func (r *request) shown() (ids []string) {
 	for _, found := range frames.FindAllStringSubmatch(r.text(), -1) {
 		ids = append(ids, found[1])
@@ -313,7 +315,8 @@ func (r *request) shown() (ids []string) {
 	return ids
 }
 
-// showsInOrder is shows for messages that must come in this order.
+// showsInOrder checks that the model has been shown exactly these messages, each once, in its frame and in this
+// order.
 func (r *request) showsInOrder(ids ...string) {
 	r.t.Helper()
 	r.shows(ids...)

@@ -12,9 +12,9 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// TestHostsTwoSessions: of two living sessions of one agent the second is told of the first when it starts, and the
-// first of the second at its user's next prompt, where it takes one. status has both, and a message is shown in one of
-// them.
+// TestHostsTwoSessions checks two live sessions of one agent. The second is told about the first when it starts, and
+// the first about the second at its user's next prompt, if it accepts one. status lists both, and a message is shown
+// in one of them.
 func TestHostsTwoSessions(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"claude", "gemini", "qwen", "copilot"} {
@@ -59,13 +59,13 @@ func TestHostsTwoSessions(t *testing.T) {
 	}
 }
 
-// sessions are the names of bob's sessions, in the order in which they began.
+// sessions returns the names of bob's sessions, in the order in which they began.
 func (k *desk) sessions() []string {
 	k.t.Helper()
 	return k.rows(`SELECT session FROM host_sessions ORDER BY started_at`)
 }
 
-// tellsOf holds a request to telling of another session.
+// tellsOf checks that a request mentions another session.
 func (r *request) tellsOf(session string) {
 	r.t.Helper()
 	if !strings.Contains(r.text(), "mailroom: the agent bob also works in the session "+session+".") {
@@ -73,7 +73,7 @@ func (r *request) tellsOf(session string) {
 	}
 }
 
-// statusHas holds `mailroom status` to listing sessions of bob's, and no others.
+// statusHas checks that `mailroom status` lists these sessions of bob, and no others.
 func (k *desk) statusHas(sessions ...string) {
 	k.t.Helper()
 	text, err := json.Marshal(k.run("status"))
@@ -88,9 +88,9 @@ func (k *desk) statusHas(sessions ...string) {
 	want.Equal(k.t, "sessions of status", strings.Count(string(text), `"session":`), len(sessions))
 }
 
-// TestHostsToolLongerThanAnyLease: what was shown before a tool call that outlasts the lease of the message, which is
-// set back in the database, is not shown again afterwards. Meanwhile nobody else gets it, but where no process proves
-// that the session lives: in Codex.
+// TestHostsToolLongerThanAnyLease checks that a message shown before a tool call that lasts longer than the message's
+// lease, which is set back in the database, is not shown again afterwards. Meanwhile no other session gets it, except
+// in Codex, where no process proves that the session lives.
 func TestHostsToolLongerThanAnyLease(t *testing.T) {
 	t.Parallel()
 	inEachHost(t, func(t *testing.T, k *desk, of seat) {
@@ -99,7 +99,7 @@ func TestHostsToolLongerThanAnyLease(t *testing.T) {
 		id, r := s.hearsAtWork(k.mail)
 		s.worksAt(r, long)
 		switch k.host {
-		case "pi": // which tells at once that its model has answered
+		case "pi": // which reports immediately that its model has answered
 			k.read(1)
 		case "codex":
 			k.leaseEnds(id)
@@ -111,12 +111,13 @@ func TestHostsToolLongerThanAnyLease(t *testing.T) {
 		long.open()
 		r = s.asks()
 		r.shows(id)
-		s.rests(r) // Copilot CLI may write down that its model has called the tool after the hook of that
+		s.rests(r) // Copilot CLI may save its model's call of the tool after the hook
 		k.await(`SELECT count(*) FROM agent_message WHERE recipient = 'bob' AND read_at <> ''`, "1")
 	})
 }
 
-// leaseEnds sets back when a message was shown and how long its session may keep it, and has Mailroom end what is over.
+// leaseEnds sets back when a message was shown and how long its session may keep it, and makes Mailroom end the
+// lease.
 func (k *desk) leaseEnds(id string) {
 	k.t.Helper()
 	k.change(`UPDATE reading_lease SET shown_at = '2026-01-01T00:00:00.000Z', until = '2026-01-02T00:00:00.000Z'
@@ -124,14 +125,16 @@ func (k *desk) leaseEnds(id string) {
 	k.run("deliver_all")
 }
 
-// TestGeminiIsNotKeptFromStopping: messages put the end of a turn off five times; then they wait, and `gemini -p` ends.
+// TestGeminiIsNotKeptFromStopping checks that messages delay the end of a turn five times; then they wait, and
+// `gemini -p` ends.
 func TestGeminiIsNotKeptFromStopping(t *testing.T) {
 	t.Parallel()
 	geminiDesk(t).gemini("Do it.").isNotKeptFromStopping()
 }
 
-// TestCodexCommandThatGoesOn: Codex tells of a command when that has ended, and not when its model is asked meanwhile.
-// What was shown before is not shown again, though its lease is over by then, and what came meanwhile is.
+// TestCodexCommandThatGoesOn checks a command that still runs when Codex asks its model. Codex reports the command
+// when it has ended. Messages shown before are not shown again, although their lease has ended by then, and new ones
+// are shown.
 func TestCodexCommandThatGoesOn(t *testing.T) {
 	t.Parallel()
 	k := codexDesk(t)
@@ -158,8 +161,8 @@ func TestCodexCommandThatGoesOn(t *testing.T) {
 	s.finishes(r, "read", "read")
 }
 
-// TestOpenCodeIsNotKeptFromStopping: messages cause only so many turns; then they wait for the user, whose next turn
-// has them.
+// TestOpenCodeIsNotKeptFromStopping checks that messages cause a limited number of turns; then they wait for the
+// user, whose next turn shows them.
 func TestOpenCodeIsNotKeptFromStopping(t *testing.T) {
 	t.Parallel()
 	k := openCodeDesk(t)

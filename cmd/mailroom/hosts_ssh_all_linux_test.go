@@ -11,7 +11,8 @@ import (
 	"mailroom/orchestrator/agenthost"
 )
 
-// overSSH puts the database of a desk on another machine, which its hosts reach over ssh, and nobody else has made it there.
+// overSSH moves the database of a desk to another machine, which its hosts reach over ssh. It is not created there
+// beforehand.
 func (k *desk) overSSH() *desk {
 	k.t.Helper()
 	env, sockets := studio(k.t, newNamespace(k.t))
@@ -22,7 +23,7 @@ func (k *desk) overSSH() *desk {
 	return k
 }
 
-// path is the PATH of hosts that reach a database on another machine; "" for a database here.
+// path returns the PATH of hosts that reach a database on another machine, or "" for a database here.
 func (k *desk) path() string {
 	if len(k.reaches) == 0 {
 		return ""
@@ -30,20 +31,21 @@ func (k *desk) path() string {
 	return strings.TrimPrefix(k.reaches[0], "PATH=")
 }
 
-// TestHostsConverseOverSSH: Claude Code and Codex, connected with a database on another machine by connect alone, tell each
-// other ten messages each. Half of them wake the other, and half come while it works. Each message is shown once and in order.
+// TestHostsConverseOverSSH checks that Claude Code and Codex, connected with a database on another machine by connect
+// alone, can send each other ten messages each. Half of the messages wake the other host, and half arrive while it
+// works. Each message is shown once and in order.
 func TestHostsConverseOverSSH(t *testing.T) {
 	t.Parallel()
 	converse(claudeDesk(t).overSSH())
 }
 
-// TestHostsConverseOverTLS: the same, where each has joined as its own agent.
+// TestHostsConverseOverTLS repeats the conversation over TLS, with each host joined as its own agent.
 func TestHostsConverseOverTLS(t *testing.T) {
 	t.Parallel()
 	converse(claudeDesk(t).overTLS("of-claude", "of-codex"))
 }
 
-// overTLS puts the database of a desk behind a daemon, which places of the agents have joined.
+// overTLS moves the database of a desk behind a daemon, which projects of the agents have joined.
 func (k *desk) overTLS(agents ...string) *desk {
 	k.t.Helper()
 	address := "127.0.0.1"
@@ -71,7 +73,7 @@ func (k *desk) overTLS(agents ...string) *desk {
 	return k
 }
 
-// converse has the two tell each other ten messages each.
+// converse makes the two hosts send each other ten messages each.
 func converse(first *desk) {
 	first.t.Helper()
 	c := meetsAt(first, [2]string{"claude", "codex"})
@@ -95,7 +97,8 @@ func converse(first *desk) {
 	c.await(`SELECT count(*) FROM agent_message WHERE recipient LIKE 'of-%' AND read_at <> ''`, "20")
 }
 
-// TestHostsWokenOverSSH: the hosts that are woken otherwise than Claude Code and Codex are so by what comes on another machine, too.
+// TestHostsWokenOverSSH checks that messages on another machine wake the hosts whose way of waking differs from that
+// of Claude Code and Codex.
 func TestHostsWokenOverSSH(t *testing.T) {
 	t.Parallel()
 	for _, pair := range [][2]string{{"copilot", "qwen"}, {"opencode", "pi"}} {
@@ -111,7 +114,8 @@ func TestHostsWokenOverSSH(t *testing.T) {
 	}
 }
 
-// TestHostsTogetherOverSSH: each host is shown what comes on another machine, and its model sends a message from here.
+// TestHostsTogetherOverSSH checks that each host is shown messages from another machine, and that its model can send
+// one from here.
 func TestHostsTogetherOverSSH(t *testing.T) {
 	t.Parallel()
 	isTogether(claudeDesk(t).overSSH(), agenthost.Connectable())

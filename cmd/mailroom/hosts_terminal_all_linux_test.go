@@ -14,7 +14,7 @@ import (
 	"mailroom/orchestrator/process"
 )
 
-// console is the terminal of a person, in which a program runs. tmux plays it.
+// console is a user's terminal in which a program runs. tmux simulates it.
 type console struct {
 	*desk
 	tmux    string
@@ -36,8 +36,8 @@ func terminalProgram(t *testing.T) string {
 	return tmux
 }
 
-// opens starts the host with these arguments in a terminal of its own, and nothing of the test's own environment. When
-// it has ended, the screen stays.
+// opens starts the host with these arguments in a separate terminal, without the test's own environment. The screen
+// remains after the host has ended.
 func (k *desk) opens(args ...string) *console {
 	k.t.Helper()
 	c := &console{desk: k, tmux: terminalProgram(k.t), socket: filepath.Join(k.t.TempDir(), "terminal"), args: args}
@@ -59,7 +59,7 @@ func (c *console) begins() {
 	c.running = process.Of(pid)
 }
 
-// does runs a command of tmux, and returns what it says.
+// does runs a command of tmux, and returns its output.
 func (c *console) does(words ...string) string {
 	c.t.Helper()
 	out, err := c.command(words...).CombinedOutput()
@@ -76,23 +76,23 @@ func (c *console) command(words ...string) *exec.Cmd {
 	return cmd
 }
 
-// shuts ends the terminal, and what runs in it.
+// shuts ends the terminal and the program in it.
 func (c *console) shuts() { c.command("kill-server").Run() }
 
-// screen is what the person sees.
+// screen returns the text on the screen.
 func (c *console) screen() string {
 	c.t.Helper()
 	return c.does("capture-pane", "-p")
 }
 
-// until waits until the screen is as it should be.
+// until waits until the screen reaches a state.
 func (c *console) until(what string, reached func(screen string) bool) {
 	c.t.Helper()
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
 	for deadline := time.Now().Add(patience); ; <-again.C {
 		ended := !c.running.Here()
-		if reached(c.screen()) { // what is awaited may be the end, or a new beginning
+		if reached(c.screen()) { // the expected state may be the end, or a new start
 			return
 		}
 		if time.Now().After(deadline) || ended && !c.running.Here() {
@@ -107,14 +107,14 @@ func (c *console) screenHas(text string) {
 	c.until("there is "+text, func(screen string) bool { return strings.Contains(screen, text) })
 }
 
-// key presses keys, by tmux's names of them.
+// key presses keys, given by tmux's names.
 func (c *console) key(names ...string) {
 	c.t.Helper()
 	c.does(append([]string{"send-keys"}, names...)...)
 }
 
-// types writes a line that is not on the screen yet, and ends it with Enter. It comes as what a person pastes: a
-// program may take keys that come faster than those of a person for such a thing by itself, and Enter for a part of it.
+// types enters a line that is not on the screen yet, and ends it with Enter. The line is sent as pasted text, because
+// a program may treat keys that arrive faster than a person's as a paste by itself, and Enter as a part of it.
 func (c *console) types(line string) {
 	c.t.Helper()
 	c.does("set-buffer", "-b", "line", line)

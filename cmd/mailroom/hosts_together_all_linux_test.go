@@ -14,9 +14,10 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// together has each host ready to work in one project of one user's, and started there with what connect has written.
+// together prepares each host for work in one project of one user, and starts it there with the files that connect
+// wrote.
 var together = map[string]struct {
-	ready func(k *desk) // writes what the user has of the host
+	ready func(k *desk) // writes the user's files for the host
 	start func(k *desk) *sitting
 }{
 	"claude": {func(*desk) {}, func(k *desk) *sitting {
@@ -47,7 +48,7 @@ var together = map[string]struct {
 // prompted starts the host with a prompt.
 func (of seat) prompted(k *desk) *sitting { return of.start(k, "Do it.") }
 
-// readiesOpenCodeAtHome is readies in the user's own configuration.
+// readiesOpenCodeAtHome writes the files of readies to the user's own configuration.
 func readiesOpenCodeAtHome(k *desk) {
 	k.readies()
 	if err := os.Rename(filepath.Join(k.folder, k.host+".json"),
@@ -56,8 +57,9 @@ func readiesOpenCodeAtHome(k *desk) {
 	}
 }
 
-// TestHostsTogether: in a project that is connected for all hosts, each as an agent of its own, each host has the tools of
-// its agent and of no other, and its model is shown its agent's messages, whichever was connected and is started first.
+// TestHostsTogether checks a project that is connected for all hosts, each as a separate agent. Each host has the
+// tools of its agent and of no other, and its model is shown its agent's messages, whichever host was connected and
+// is started first.
 func TestHostsTogether(t *testing.T) {
 	t.Parallel()
 	hosts := agenthost.Connectable()

@@ -17,7 +17,7 @@ import (
 	"mailroom/orchestrator/process"
 )
 
-// codexTerminalDesk is a desk at which bob sits before Codex, connected by Mailroom. His home is not the project's
+// codexTerminalDesk returns a desk with Codex in a terminal, connected by Mailroom. The home is not the project's
 // folder.
 func codexTerminalDesk(t *testing.T) *desk {
 	t.Helper()
@@ -33,7 +33,7 @@ func codexTerminalDesk(t *testing.T) *desk {
 	return k
 }
 
-// household are the processes that have the desk's folder as their home: what the host has started.
+// household returns the processes that have the desk's folder as their home, which are those started by the host.
 func (k *desk) household() (list []process.ID) {
 	k.t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/environ")
@@ -52,7 +52,7 @@ func (k *desk) household() (list []process.ID) {
 	return list
 }
 
-// endsAll ends all processes of the desk. Codex's daemon, and what waits for it, would outlive the test.
+// endsAll ends all processes of the desk. Codex's daemon, and processes that wait for it, would outlive the test.
 func (k *desk) endsAll() {
 	for list := k.household(); len(list) > 0; list = k.household() {
 		for _, id := range list {
@@ -61,24 +61,25 @@ func (k *desk) endsAll() {
 	}
 }
 
-// codexDaemon starts the daemon in which Codex runs the sessions of terminals. A terminal starts it by itself if there
-// is none, but while it does, and that takes long, keys get lost. The daemon runs from a copy of Codex, of 400 MB.
+// codexDaemon starts the daemon in which Codex runs the sessions of terminals. A terminal starts the daemon by itself
+// if there is none, but that takes long, and keys get lost meanwhile. The daemon runs from a copy of Codex, of 400
+// MB.
 func (k *desk) codexDaemon() {
 	k.t.Helper()
 	k.t.Cleanup(func() { os.RemoveAll(filepath.Join(k.folder, ".codex", "packages")) })
 	k.start(nil, "app-server", "daemon", "start").ends()
 }
 
-// codexTerminal starts Codex in a terminal as a person does, with tools that need no sandbox.
+// codexTerminal starts Codex in a terminal as a user does, with tools that need no sandbox.
 func (k *desk) codexTerminal(args ...string) *console {
 	k.t.Helper()
 	return k.opens(append([]string{"--sandbox", "danger-full-access", "--ask-for-approval", "never"}, args...)...)
 }
 
-// codexIsReady is what Codex shows where its user types.
+// codexIsReady is the text on Codex's screen when its user can type.
 const codexIsReady = "Ask Codex to do anything"
 
-// trusts answers what Codex asks when it is started in a folder, with hooks, that it does not know.
+// trusts answers the questions of Codex when it is started in an unknown folder with hooks.
 func (c *console) trusts() {
 	c.t.Helper()
 	c.answers("› 1. Trust and continue", "Enter", "Hooks need review")
@@ -86,9 +87,9 @@ func (c *console) trusts() {
 	c.answers("› 2. Trust all and continue", "Enter", codexIsReady)
 }
 
-// answers presses a key where the screen has a text, until it has the next one. As a person would, it does so again
-// where nothing happens, and starts Codex again when it has given up: Codex throws away what is typed while it changes
-// the screen.
+// answers presses a key when the screen has a text, until the screen has the next one. Like a person, it repeats that
+// if nothing happens, and starts Codex again if Codex has given up, because Codex discards keys while it changes the
+// screen.
 func (c *console) answers(asked, key, next string) {
 	c.t.Helper()
 	var pressed time.Time
@@ -105,14 +106,14 @@ func (c *console) answers(asked, key, next string) {
 	})
 }
 
-// untilCodexRests waits until so many turns were completed, and a process waits for messages.
+// untilCodexRests waits until a number of turns were completed, and a process waits for messages.
 func (k *desk) untilCodexRests(turns int) {
 	k.t.Helper()
 	k.untilCompleted(turns)
 	k.until("a process waits for messages", func() bool { return k.sessionOfBob()["wakes"] == true })
 }
 
-// untilCompleted waits until Codex has written down that so many turns were completed, which is after their hooks.
+// untilCompleted waits until Codex has saved that a number of turns were completed, which is after their hooks.
 func (k *desk) untilCompleted(turns int) {
 	k.t.Helper()
 	k.until(fmt.Sprint(turns, " turns are completed"), func() bool {
@@ -129,7 +130,7 @@ func (k *desk) untilCompleted(turns int) {
 	})
 }
 
-// sessionOfBob is what status says of bob's only session; nil if there is none.
+// sessionOfBob returns status's data about bob's only session, or nil if there is none.
 func (k *desk) sessionOfBob() map[string]any {
 	k.t.Helper()
 	for _, of := range k.run("status")["recipients"].([]any) {
@@ -141,7 +142,7 @@ func (k *desk) sessionOfBob() map[string]any {
 	return nil
 }
 
-// sendTold has alice write to bob, and holds what she is told of him to what he does.
+// sendTold sends a message from alice to bob, and checks the presence of bob in the answer.
 func (k *desk) sendTold(presence string) (id string) {
 	k.t.Helper()
 	answer := k.run("send", "--sender", "alice", "--recipient", "bob", "--message-type", "note", "--payload",
@@ -152,7 +153,7 @@ func (k *desk) sendTold(presence string) (id string) {
 	return answer["message_id"].(string)
 }
 
-// userSays holds what stands in a request as words of the user to these. What Codex itself tells there is in tags.
+// userSays checks the user's prompts in a request. Codex's own texts there are in tags.
 func (r *request) userSays(want ...string) {
 	r.t.Helper()
 	var said []string
@@ -173,11 +174,11 @@ func (r *request) userSays(want ...string) {
 	}
 }
 
-// codexNudge is the prompt by which Mailroom wakes a session for one message.
+// codexNudge is the prompt with which Mailroom wakes a session for one message.
 const codexNudge = "mailroom: 1 new message from other agents."
 
-// TestCodexTerminal: in a terminal, with its sessions in a daemon, Codex is woken by each message when it is idle, and
-// shown each message once. Its user is only said to have said that there is one.
+// TestCodexTerminal checks that in a terminal, with its sessions in a daemon, Codex is woken by each message when it
+// is idle, and shown each message once. The prompt in the name of its user states only that there is one.
 func TestCodexTerminal(t *testing.T) {
 	t.Parallel()
 	k := codexTerminalDesk(t)
@@ -220,7 +221,7 @@ func TestCodexTerminal(t *testing.T) {
 
 	c.isClosed()
 	ids = append(ids, k.sendTold("idle"))
-	r = c.asks() // of the daemon, which nobody sees
+	r = c.asks() // of the daemon, which has no screen
 	r.shows(ids...)
 	r.says("Done.")
 	k.untilCodexRests(6)
@@ -230,7 +231,8 @@ func TestCodexTerminal(t *testing.T) {
 		func() bool { return k.sessionOfBob() == nil || k.sessionOfBob()["wakes"] != true })
 }
 
-// nudgesInVain puts into Codex's queue what wakes its session, without any message. The user sees why no turn begins.
+// nudgesInVain puts the prompt that wakes a session into Codex's queue, without a message. The user is shown why no
+// turn begins.
 func (c *console) nudgesInVain() {
 	c.t.Helper()
 	session := c.rows(`SELECT session FROM host_sessions`)[0]
@@ -238,15 +240,16 @@ func (c *console) nudgesInVain() {
 	c.screenHas("mailroom: the messages have been read in the meantime.")
 }
 
-// isClosed has the person end Codex, or Qwen Code.
+// isClosed ends Codex or Qwen Code as a user does.
 func (c *console) isClosed() {
 	c.t.Helper()
 	c.types("/quit")
 	c.ends()
 }
 
-// TestCodexTerminalInterrupted: what a hook has shown when its user presses Escape stays in the conversation if its
-// model was asked already, and is shown again if Codex has ended the hook. Who is interrupted is woken all the same.
+// TestCodexTerminalInterrupted checks messages shown by a hook when the user presses Escape. They stay in the
+// conversation if the model was asked already, and are shown again if Codex has ended the hook. An interrupted
+// session is still woken.
 func TestCodexTerminalInterrupted(t *testing.T) {
 	t.Parallel()
 	for _, asked := range []bool{false, true} {
@@ -289,8 +292,8 @@ func TestCodexTerminalInterrupted(t *testing.T) {
 	}
 }
 
-// TestCodexTerminalInterruptedIsNotWoken: what comes after its user has pressed Escape waits for the next prompt, since
-// Codex holds its queue back until then. What Mailroom has put there begins no turn afterwards.
+// TestCodexTerminalInterruptedIsNotWoken checks that messages that arrive after the user has pressed Escape wait for
+// the next prompt, because Codex holds its queue back until then. Mailroom's prompt in the queue then starts no turn.
 func TestCodexTerminalInterruptedIsNotWoken(t *testing.T) {
 	t.Parallel()
 	k := codexTerminalDesk(t)
@@ -300,7 +303,7 @@ func TestCodexTerminalInterruptedIsNotWoken(t *testing.T) {
 	c.asks()
 	c.key("Escape")
 	c.screenHas("Conversation interrupted")
-	id := k.sendTold("working") // since no hook tells of an interruption
+	id := k.sendTold("working") // since no hook reports an interruption
 	c.until("the session is nudged",
 		func(string) bool { return len(k.rows(`SELECT 1 FROM host_sessions WHERE nudged_at <> ''`)) == 1 })
 	c.types("Go on.")
@@ -317,8 +320,8 @@ func TestCodexTerminalInterruptedIsNotWoken(t *testing.T) {
 	r.says("Nothing.")
 }
 
-// TestCodexTerminalTrustsOnce: after connect has changed nothing Codex asks nothing, and runs the hooks; disconnected
-// it runs none.
+// TestCodexTerminalTrustsOnce checks that after a connect that changes nothing, Codex asks nothing and runs the
+// hooks, and that after a disconnect it runs none.
 func TestCodexTerminalTrustsOnce(t *testing.T) {
 	t.Parallel()
 	k := codexTerminalDesk(t)

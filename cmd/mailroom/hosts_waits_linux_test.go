@@ -9,13 +9,13 @@ import (
 	"mailroom/orchestrator/orchestratortest/helper"
 )
 
-// waitsForLess has the model wait for messages longer than its host waits for a tool, and checks what it is told: that the
+// waitsForLess makes the model wait for messages longer than its host waits for a tool, and checks the result: the
 // tool waited for less.
 func (s *session) waitsForLess() {
 	s.t.Helper()
 	r := s.asks()
 	for _, tool := range r.tools(r.body) {
-		if strings.HasSuffix(tool[1], "get_messages") { // each host has its own words before
+		if strings.HasSuffix(tool[1], "get_messages") { // each host has its own prefix
 			r.calls(tool[1], map[string]any{"wait_seconds": 300})
 		}
 	}
@@ -26,10 +26,10 @@ func (s *session) waitsForLess() {
 	r.says("Done.")
 }
 
-// hostLimit is how many seconds the hosts of these tests wait for a tool; a call waits for half of it.
+// hostLimit is how many seconds the hosts of these tests wait for a tool; a call waits for half of that.
 const hostLimit = 8
 
-// TestCodexWaitsForLess: a tool waits no longer than Codex's configuration allows.
+// TestCodexWaitsForLess checks that a tool waits no longer than Codex's configuration allows.
 func TestCodexWaitsForLess(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
@@ -40,7 +40,7 @@ func TestCodexWaitsForLess(t *testing.T) {
 	s.ends()
 }
 
-// TestClaudeWaitsForLess: a tool waits no longer than the environment of Claude Code allows.
+// TestClaudeWaitsForLess checks that a tool waits no longer than the environment of Claude Code allows.
 func TestClaudeWaitsForLess(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
@@ -52,7 +52,7 @@ func TestClaudeWaitsForLess(t *testing.T) {
 	s.ends()
 }
 
-// TestGeminiWaitsForLess: a tool waits no longer than Gemini's configuration allows.
+// TestGeminiWaitsForLess checks that a tool waits no longer than Gemini's configuration allows.
 func TestGeminiWaitsForLess(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
@@ -63,7 +63,7 @@ func TestGeminiWaitsForLess(t *testing.T) {
 	s.ends()
 }
 
-// TestOpenCodeWaitsForLess: a tool waits no longer than OpenCode's configuration allows.
+// TestOpenCodeWaitsForLess checks that a tool waits no longer than OpenCode's configuration allows.
 func TestOpenCodeWaitsForLess(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()

@@ -13,15 +13,15 @@ import (
 	"mailroom/orchestrator/process"
 )
 
-// stops is the file in which noteStops has a line written whenever the hook for the end of a turn has ended.
+// stops is the file to which noteStops appends a line after each end of the hook for the end of a turn.
 func (k *desk) stops() string { return filepath.Join(k.folder, "stops") }
 
 func (k *desk) noteStops() {
 	k.hooked = "hook; test $EVENT != Stop || echo >>" + k.stops()
 }
 
-// untilIdle waits until bob's only session is idle after so many turns, so that no hook of them shows what comes, and
-// has a process that waits for messages, which it returns.
+// untilIdle waits until bob's only session is idle after a number of turns, so that no hook of them shows later
+// messages, and has a process that waits for messages, which untilIdle returns.
 func (k *desk) untilIdle(turns int) process.ID {
 	k.t.Helper()
 	var waiter process.ID
@@ -41,8 +41,9 @@ func (k *desk) untilIdle(turns int) process.ID {
 	return waiter
 }
 
-// TestClaudeWakes: an idle session is woken by each message, and its model is shown it. Claude Code does not take what
-// wakes it for its user's words. When it is killed the process that waits ends.
+// TestClaudeWakes checks that an idle session is woken by each message, and that its model is shown the message.
+// Claude Code does not treat the waking text as its user's prompt. When Claude Code is killed, the waiting process
+// ends.
 func TestClaudeWakes(t *testing.T) {
 	t.Parallel()
 	k := claudeDesk(t)

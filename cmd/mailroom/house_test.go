@@ -18,8 +18,8 @@ import (
 
 // The house rules that a program can check. Source: ARCHITECTURE.md.
 
-// engine are the packages that commands and surfaces use: words and verbs. The engine is put together in router, which
-// only cmd and tests know.
+// engine lists the packages that commands and surfaces use: nouns and verbs. The engine is assembled in router, which
+// only cmd and tests may import.
 var engine = []string{
 	"orchestrator", "orchestrator/agenthost", "orchestrator/agents", "orchestrator/cost", "orchestrator/daemons",
 	"orchestrator/delivery", "orchestrator/jsonfault", "orchestrator/ledger", "orchestrator/messages", "orchestrator/move",
@@ -29,17 +29,17 @@ var engine = []string{
 	"orchestrator/schedules", "orchestrator/sessions", "orchestrator/store", "tracing", "orchestrator/RECORD",
 }
 
-// rows are the packages below every kind of record: what changes a row, and what is sent.
+// rows lists the packages below every kind of record: those that change rows and send messages.
 var rows = []string{"orchestrator", "orchestrator/agents", "orchestrator/ledger", "orchestrator/messages",
 	"orchestrator/process", "orchestrator/push", "orchestrator/store", "tracing"}
 
-// vocabulary are the packages that every vocabulary may use.
+// vocabulary lists the packages that every vocabulary may use.
 var vocabulary = and(engine, "commands", "commands/parameter", "commands/terminal")
 
 func and(list []string, more ...string) []string { return slices.Concat(list, more) }
 
-// mayImport says which packages of ours each package may import, floor by floor from the ground up. A RECORD is
-// any package whose Part router lists, a VOCABULARY any folder of commands/, unless they are named here.
+// mayImport lists which of our packages each package may import, floor by floor from the ground up. A RECORD is any
+// package whose Part router lists, and a VOCABULARY any folder of commands/, unless they are named here.
 var mayImport = map[string][]string{
 	"":                     {},
 	"tracing":              {},
@@ -58,7 +58,7 @@ var mayImport = map[string][]string{
 	"orchestrator/push":        {"orchestrator"},
 	"orchestrator/store":       {"orchestrator", "orchestrator/pattern"},
 
-	// The stores know requests and no rows, and not each other. Nothing but router knows them.
+	// The stores handle requests and no rows, and do not import each other. Only router imports them.
 	"orchestrator/store/bell": {"orchestrator", "orchestrator/store"},
 	"orchestrator/store/sqlite": {"", "orchestrator", "orchestrator/store", "orchestrator/store/bell",
 		"orchestrator/pattern", "orchestrator/store/sqlite/check", "orchestrator/store/sqlite/copies",
@@ -72,7 +72,7 @@ var mayImport = map[string][]string{
 	"orchestrator/store/postgres/check": {"orchestrator", "orchestrator/pattern", "orchestrator/store"},
 	"orchestrator/store/postgres/pulse": {"orchestrator", "orchestrator/store/postgres/wire"},
 	"orchestrator/store/postgres/wire":  {"orchestrator/pattern", "orchestrator/store"},
-	// What carries messages outward gets no ledger.
+	// Packages that carry messages outward do not get the ledger.
 	"orchestrator/transport": {"orchestrator", "orchestrator/letter", "orchestrator/program", "orchestrator/push"},
 	"orchestrator/agenthost": {"orchestrator/hosts", "orchestrator/pattern", "orchestrator/process", "orchestrator/store"},
 
@@ -88,8 +88,8 @@ var mayImport = map[string][]string{
 	"orchestrator/delivery": and(rows, "orchestrator/adoption"),
 	"orchestrator/exports":  and(rows, "tracing/otlp"),
 
-	// The kinds of records do not know each other, but that an answer of the user may be to a team's request. Only
-	// reading delivers.
+	// The kinds of records do not import each other, except that an answer of the user may be for a team's request.
+	// Only reading delivers.
 	"orchestrator/reading":   and(rows, "orchestrator/adoption", "orchestrator/delivery"),
 	"orchestrator/hosts":     and(rows, "orchestrator/cost", "orchestrator/delivery", "orchestrator/reading", "orchestrator/removal"),
 	"orchestrator/schedules": and(rows, ""),
@@ -143,7 +143,7 @@ var mayImport = map[string][]string{
 		"commands/surface/hook", "commands/surface/listener", "commands/surface/mcp", "commands/surface/phone",
 		"commands/surface/remote", "commands/surface/web", "tracing/otlp"),
 
-	// Test machinery.
+	// Packages for tests.
 	"orchestrator/store/postgres/postgrestest": {},
 	"orchestrator/store/storetest": {"orchestrator", "orchestrator/orchestratortest/helper",
 		"orchestrator/store"},
@@ -155,7 +155,7 @@ var mayImport = map[string][]string{
 	"orchestrator/orchestratortest/example":    and(engine, "orchestrator/router", "orchestrator/transport"),
 	"orchestrator/orchestratortest/ha":         {},
 	"orchestrator/orchestratortest/helper":     {},
-	"orchestrator/orchestratortest/history":    {}, // it trusts nothing of what it checks
+	"orchestrator/orchestratortest/history":    {}, // it relies on nothing that it checks
 	"orchestrator/orchestratortest/kills":      {"orchestrator/orchestratortest/history"},
 	"orchestrator/orchestratortest/statements": {"orchestrator/store"},
 	"orchestrator/orchestratortest/powerloss":  and(engine, "orchestrator/router", "orchestrator/transport"),
@@ -169,8 +169,8 @@ var mayImport = map[string][]string{
 		"commands/team", "orchestrator/orchestratortest/enginetest", "orchestrator/router", "orchestrator/transport"),
 }
 
-// mayReach says which packages, but those of test machinery, may import a package that reaches the machine: a driver,
-// or system calls.
+// mayReach lists which packages, other than those for tests, may import a package that accesses the machine: a
+// driver, or system calls.
 var mayReach = map[string][]string{
 	"github.com/mattn/go-sqlite3": {"orchestrator/store/sqlite"},
 	"github.com/jackc/pgx/v5/pgconn": {"orchestrator/store/postgres", "orchestrator/store/postgres/wire",
@@ -183,7 +183,7 @@ var mayReach = map[string][]string{
 	"golang.org/x/sys/windows": {"orchestrator/process", "commands/surface/cli"},
 }
 
-// forbiddenFolders are names under which anything could stand, so that nothing can be found.
+// forbiddenFolders are names that could contain anything, so that nothing can be found in them.
 var forbiddenFolders = []string{"util", "utils", "common", "helpers", "misc", "internal", "pkg", "shared"}
 
 // source is one Go file of the repository.
@@ -233,12 +233,12 @@ func sources(t *testing.T) (list []source) {
 	return list
 }
 
-// alone reports whether a folder is a module of its own, which the program has nothing of.
+// alone reports whether a folder is a separate module, from which the program uses nothing.
 func alone(folder string) bool {
 	return slices.Contains([]string{"bench", "otlptest", "packaging"}, folder)
 }
 
-// rule returns the name under which a folder stands in mayImport.
+// rule returns the key of a folder in mayImport.
 func rule(folder string) string {
 	switch _, named := mayImport[folder]; {
 	case !named && slices.Contains(records(), path.Base(folder)) && path.Dir(folder) == "orchestrator":
@@ -261,9 +261,9 @@ var records = sync.OnceValue(func() (names []string) {
 	return names
 })
 
-// TestImportsRunOneWay: cmd, then the surfaces, then the vocabularies, then commands, then the engine's floors, then
-// the root and tracing. Only cmd puts router, vocabularies, transports and the command line together; of the surfaces
-// cli is above daemon, that above mcp and phone, and those above web and listener.
+// TestImportsRunOneWay checks the order of imports: cmd, then the surfaces, then the vocabularies, then commands,
+// then the engine's floors, then the root and tracing. Only cmd combines router, vocabularies, transports and the
+// command line. Of the surfaces, cli is above daemon, which is above mcp and phone, which are above web and listener.
 func TestImportsRunOneWay(t *testing.T) {
 	t.Parallel()
 	used := map[string]bool{}
@@ -298,7 +298,7 @@ func TestImportsRunOneWay(t *testing.T) {
 	}
 }
 
-// TestFoldersHaveASubject refuses folders that are named after nothing.
+// TestFoldersHaveASubject rejects folders whose names describe nothing.
 func TestFoldersHaveASubject(t *testing.T) {
 	t.Parallel()
 	for _, s := range sources(t) {
@@ -310,8 +310,8 @@ func TestFoldersHaveASubject(t *testing.T) {
 	}
 }
 
-// TestEverythingExportedIsDocumented: packages, types, functions, methods of exported types, variables and constants.
-// A group of variables or constants may share a comment.
+// TestEverythingExportedIsDocumented covers packages, types, functions, methods of exported types, variables and
+// constants. A group of variables or constants may share a comment.
 func TestEverythingExportedIsDocumented(t *testing.T) {
 	t.Parallel()
 	documented := map[string]bool{}
@@ -364,19 +364,20 @@ func undocumentedSpec(d *ast.GenDecl, spec ast.Spec) (names []string) {
 	return names
 }
 
-// wellKnown reports whether a method's name says it all, since the standard library gives it its meaning.
+// wellKnown reports whether a method's name needs no comment, because the standard library defines its meaning.
 func wellKnown(d *ast.FuncDecl) bool {
 	return d.Recv != nil && slices.Contains([]string{"Error", "Unwrap", "String"}, d.Name.Name)
 }
 
-// exportedReceiver reports whether a function is no method, or one of an exported type.
+// exportedReceiver reports whether a function is not a method, or a method of an exported type.
 func exportedReceiver(d *ast.FuncDecl) bool {
 	of := receiver(d)
 	return of == "" || ast.IsExported(of)
 }
 
-// TestGoroutinesRecover: a panic that nobody recovers ends the process with status 2, which hosts of agents read as
-// "block". So what a goroutine of the program runs recovers, by itself or within the helper that starts it.
+// TestGoroutinesRecover checks that every goroutine of the program recovers from panics, by itself or within the
+// helper that starts it. A panic that is not recovered ends the process with status 2, which agent hosts interpret as
+// "block".
 func TestGoroutinesRecover(t *testing.T) {
 	t.Parallel()
 	for _, s := range sources(t) {
@@ -392,7 +393,7 @@ func TestGoroutinesRecover(t *testing.T) {
 	}
 }
 
-// TestTestsDoNotSleep: tests wait for signals, never for time.
+// TestTestsDoNotSleep checks that tests wait for signals, never for time.
 func TestTestsDoNotSleep(t *testing.T) {
 	t.Parallel()
 	for _, s := range sources(t) {
@@ -423,8 +424,8 @@ func mentions(node ast.Node, name string) (found bool) {
 	return found
 }
 
-// TestStatementsArePlannedOnce: a bare parameter behind LIMIT or OFFSET has SQLite plan a statement anew for every
-// value; see the comment on statement in orchestrator/store/sqlite/conn.go.
+// TestStatementsArePlannedOnce checks that no bare parameter follows LIMIT or OFFSET, because SQLite would plan such
+// a statement again for every value; see the comment on statement in orchestrator/store/sqlite/conn.go.
 func TestStatementsArePlannedOnce(t *testing.T) {
 	t.Parallel()
 	bare := regexp.MustCompile(`(?i)\b(LIMIT|OFFSET)\s+[?:@$]`)
@@ -441,7 +442,7 @@ func TestStatementsArePlannedOnce(t *testing.T) {
 	}
 }
 
-// TestTestsThatAreNamedExist: docs/guarantees.md says which test shows what, so each of them must be there.
+// TestTestsThatAreNamedExist checks that the tests named in docs/guarantees.md exist.
 func TestTestsThatAreNamedExist(t *testing.T) {
 	t.Parallel()
 	there := map[string]bool{}
@@ -465,7 +466,7 @@ func TestTestsThatAreNamedExist(t *testing.T) {
 	}
 }
 
-// TestRepositoryHasItsDoors holds the top of the repository to the names that newcomers are told.
+// TestRepositoryHasItsDoors checks that the names that newcomers are given exist at the top of the repository.
 func TestRepositoryHasItsDoors(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"commands", "orchestrator", "schema.sql", "cmd", "tracing", "go.mod", "go.sum"} {

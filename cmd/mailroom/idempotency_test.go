@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestOneKeyInManyProcesses: fifty processes that send one idempotency_key at once make one message, and are all
-// answered with it; with another message the key is a conflict.
+// TestOneKeyInManyProcesses checks that fifty processes that send one idempotency_key at the same time create one
+// message, and all get it in their answer, and that the key with another message is a conflict.
 func TestOneKeyInManyProcesses(t *testing.T) {
 	t.Parallel()
 	const processes = 50

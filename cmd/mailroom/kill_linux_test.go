@@ -22,10 +22,10 @@ import (
 	"mailroom/orchestrator/orchestratortest/helper"
 )
 
-// recipient is an agent of a transport, and where its messages can be seen.
+// recipient is an agent with a transport, and the function that lists its messages.
 type recipient struct {
 	name, scheme string
-	repeats      bool // it may get a message again, under the same id
+	repeats      bool // it may get a message again, under the same ID
 	arrived      func(s *surgery) []string
 }
 
@@ -45,13 +45,13 @@ type surgery struct {
 	recipients []recipient
 	folder     string
 	sender     *sender
-	sent       map[string][]string // ids by recipient, in the order of sending
-	from       map[string]string   // sender by id
-	held       map[string]int      // how often a courier was killed while it stood at the message
-	letters    []string            // what a reader has taken out of the folder of letters
+	sent       map[string][]string // IDs by recipient, in the order of sending
+	from       map[string]string   // sender by ID
+	held       map[string]int      // how often a courier was killed while it held the message
+	letters    []string            // taken by a reader from the folder of letters
 
 	mu    sync.Mutex
-	posts []string // ids of what was posted to the webhook
+	posts []string // IDs of the messages posted to the webhook
 }
 
 func newSurgery(t *testing.T, schemes ...string) *surgery {
@@ -114,8 +114,8 @@ func (s *surgery) calls() []string {
 	return slices.Clone(s.posts)
 }
 
-// idsOfLines returns the ids of a file of lines, as they stand there. What is no JSON is a line that its writer was
-// killed in the middle of, which readers pass over; torn says whether there may be any.
+// idsOfLines returns the IDs in a file of lines, in order. A line that is not JSON was left by a writer that was
+// killed, and readers skip it; torn is set if there may be such lines.
 func (s *surgery) idsOfLines(name string, torn bool) (ids []string) {
 	s.t.Helper()
 	text, err := os.ReadFile(filepath.Join(s.folder, name))
@@ -136,14 +136,14 @@ func (s *surgery) idsOfLines(name string, torn bool) (ids []string) {
 	return ids
 }
 
-// takeLetters is the reader of the folder of letters: it takes every file away at once.
+// takeLetters reads the folder of letters: it takes away every file immediately.
 func (s *surgery) takeLetters() {
 	s.t.Helper()
 	paths, err := filepath.Glob(filepath.Join(s.folder, "letters", "lettered", "*.json"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	for _, path := range paths { // in order of ids, which is that of sending
+	for _, path := range paths { // in order of IDs, which is that of sending
 		text, err := os.ReadFile(path)
 		var letter struct {
 			ID string `json:"id"`
@@ -161,7 +161,7 @@ func (s *surgery) takeLetters() {
 	}
 }
 
-// send sends some messages to each of those for whom a run is.
+// send sends some messages to each recipient of the run.
 func (s *surgery) send(random *rand.Rand) {
 	s.t.Helper()
 	for _, r := range s.recipients {
@@ -181,7 +181,7 @@ func (s *surgery) send(random *rand.Rand) {
 	}
 }
 
-// operate starts a courier and kills it when enough says so of the lines that it has said, or lets it come to its end.
+// operate starts a courier and kills it when enough accepts the lines that it has printed, or lets it run to its end.
 func (s *surgery) operate(where string, claim int, enough func(said [][]string) bool) (killed bool) {
 	s.t.Helper()
 	courier := *s.office
@@ -219,7 +219,8 @@ func (s *surgery) operate(where string, claim int, enough func(said [][]string) 
 	return killed
 }
 
-// cut sends, lets a courier get to where it is to be killed with every recipient that is due, and kills it there.
+// cut sends messages, lets a courier reach the place where it is to be killed with every recipient that is due, and
+// kills it there.
 func (s *surgery) cut(where string, random *rand.Rand) {
 	s.t.Helper()
 	s.send(random)
@@ -240,12 +241,12 @@ func (s *surgery) cut(where string, random *rand.Rand) {
 	s.takeLetters()
 }
 
-// finish delivers what is left, and holds what arrived to what was sent.
+// finish delivers the remaining messages, and compares the arrived messages with those that were sent.
 func (s *surgery) finish() {
 	s.t.Helper()
 	const left = `SELECT count(*) FROM agent_message WHERE status IN ('pending', 'retry')`
 	for s.rows(left)[0] != "0" && !s.t.Failed() {
-		// a program that outlived its courier still keeps others from starting
+		// A program that outlived its courier still prevents others from starting.
 		s.operate("nowhere", 100, func([][]string) bool { return false })
 	}
 	s.takeLetters()
@@ -270,13 +271,14 @@ func (s *surgery) idsOfProgram() []string {
 	return strings.Fields(string(text))
 }
 
-// checkArrived checks that everything has arrived, in the order of each sender, and nothing twice that must not.
+// checkArrived checks that everything has arrived, in the order of each sender, and that nothing has arrived twice
+// that must not.
 func (s *surgery) checkArrived(r *recipient, ids []string) {
 	s.t.Helper()
 	count, last := map[string]int{}, map[string]string{}
 	for _, id := range ids {
 		from := s.from[id]
-		if id < last[from] { // they are made in order
+		if id < last[from] { // IDs are created in order
 			s.t.Errorf("%s: %s came after %s", r.name, id, last[from])
 		}
 		last[from] = id
@@ -293,8 +295,8 @@ func (s *surgery) checkArrived(r *recipient, ids []string) {
 	}
 }
 
-// checkCrashes checks that every kill of a courier that stood at a message is counted in its row, and that those who
-// may get it again got it once for each.
+// checkCrashes checks that every kill of a courier that held a message is counted in the message's row, and that
+// recipients that may get a message again got it once for each kill.
 func (s *surgery) checkCrashes() {
 	s.t.Helper()
 	for _, row := range s.rows(`SELECT message_id, crashes FROM agent_message`) {
@@ -317,11 +319,11 @@ func (s *surgery) checkCrashes() {
 	}
 }
 
-// killsOfCouriers is how many times each of these tests kills.
+// killsOfCouriers returns how often each of these tests kills.
 func killsOfCouriers() int { return helper.Times(200) }
 
-// TestKilledBeforeSettling kills couriers that have delivered and not yet said so, each time with all transports at
-// once: what tells a repeat from the first time is delivered once, the others repeat a message under its id.
+// TestKilledBeforeSettling kills couriers that have delivered and not recorded it yet, each time with all transports
+// at the same time. Transports that can detect a repetition deliver once; the others repeat a message under its ID.
 func TestKilledBeforeSettling(t *testing.T) {
 	t.Parallel()
 	s := newSurgery(t, "jsonl", "dir", "exec", "webhook")
@@ -333,7 +335,7 @@ func TestKilledBeforeSettling(t *testing.T) {
 	s.checkCrashes()
 }
 
-// TestKilledAfterMark kills couriers that have noted what they are about to deliver.
+// TestKilledAfterMark kills couriers that have stored the mark of a delivery that has not begun.
 func TestKilledAfterMark(t *testing.T) {
 	t.Parallel()
 	s := newSurgery(t, "jsonl", "dir")
@@ -345,7 +347,7 @@ func TestKilledAfterMark(t *testing.T) {
 	s.checkCrashes()
 }
 
-// TestKilledWithFullInbox kills couriers that have put messages into inboxes and not committed it.
+// TestKilledWithFullInbox kills couriers that have inserted messages into inboxes without a commit.
 func TestKilledWithFullInbox(t *testing.T) {
 	t.Parallel()
 	s := newSurgery(t, "inbox")
@@ -357,16 +359,17 @@ func TestKilledWithFullInbox(t *testing.T) {
 	s.checkCrashes()
 }
 
-// TestKilledAnywhere kills couriers wherever they are when they have come by some places.
+// TestKilledAnywhere kills couriers after they have passed a number of places.
 func TestKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	schemes := slices.Collect(maps.Keys(transports()))
-	schemes = slices.DeleteFunc(schemes, func(s string) bool { return s == "push" || s == "ntfy" }) // no agent has those
+	// No agent has push or ntfy.
+	schemes = slices.DeleteFunc(schemes, func(s string) bool { return s == "push" || s == "ntfy" })
 	s := newSurgery(t, schemes...)
 	if len(s.recipients) != len(schemes) {
 		t.Fatal("there is a transport that nobody is killed with")
 	}
-	s.run("setting", "set", "delivery.crashes_per_rung", "100") // some messages will see many
+	s.run("setting", "set", "delivery.crashes_per_rung", "100") // some messages will crash often
 	random := rand.New(rand.NewPCG(4, 5))
 	killed := 0
 	for range killsOfCouriers() {

@@ -24,9 +24,9 @@ var (
 	readersAtOnce = flag.Int("kills-readers", 4, "how many readers there are at once")
 )
 
-// TestKilledReaders is the short form of `make kills`: readers are killed with SIGKILL at random moments, by every door
-// in turn. What is marked as read was shown to somebody, and what a dead reader had is unread again when the next one
-// looks.
+// TestKilledReaders is the short form of `make kills`: readers are killed with SIGKILL at random moments, at every
+// door in turn. Messages marked as read were shown to a reader, and messages of a dead reader are unread again when
+// the next one looks.
 func TestKilledReaders(t *testing.T) {
 	t.Parallel()
 	for store, place := range map[string]func(*testing.T) string{
@@ -60,13 +60,13 @@ func numberOfKills(store string) int {
 	switch {
 	case *killReaders >= 0:
 		return *killReaders
-	case testing.Short() && store == "server": // where each process has to connect first
+	case testing.Short() && store == "server": // where each process must connect first
 		return 60
 	}
 	return helper.Times(1000)
 }
 
-// killed makes a run in a folder that stays.
+// killed performs a run in a folder that is kept.
 func killed(t *testing.T, c kills.Config) (kills.Report, string) {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "mailroom-kills-")
@@ -87,11 +87,11 @@ func killed(t *testing.T, c kills.Config) (kills.Report, string) {
 	return report, folder
 }
 
-// rash is the program with a bug planted: an answer counts as written before anybody has it. What a command writes goes
-// into a pipe that the process itself empties, and out of it only as long after the command has ended as the command
-// took: half of the moments at which a reader is killed are then between the mark and the answer.
+// rash is the program with a planted bug: an answer counts as written before any reader has it. The output of a
+// command goes into a pipe that the process itself empties. The process passes it on only after another period as
+// long as the command took, so that half of the kills are between the mark and the answer.
 func rash() {
-	if slices.Contains([]string{"send", "serve"}, os.Args[1]) { // their answers are needed at once
+	if slices.Contains([]string{"send", "serve"}, os.Args[1]) { // their answers are needed immediately
 		os.Exit(run(config()))
 	}
 	out := os.Stdout
@@ -102,7 +102,7 @@ func rash() {
 	os.Stdout = theirs
 	text := make(chan []byte, 1)
 	go func() {
-		content, _ := io.ReadAll(in) // what there is of it is written
+		content, _ := io.ReadAll(in) // whatever was written
 		text <- content
 	}()
 	start := time.Now()
@@ -115,7 +115,8 @@ func rash() {
 	os.Exit(status)
 }
 
-// TestKilledReadersFindsPlantedBug tests the harness: a program that marks as read before it has written is found out.
+// TestKilledReadersFindsPlantedBug tests the harness: it must detect a program that marks messages as read before it
+// has written them.
 func TestKilledReadersFindsPlantedBug(t *testing.T) {
 	t.Parallel()
 	for _, door := range []string{"read", "ralph inbox", "thread show"} {
@@ -124,7 +125,7 @@ func TestKilledReadersFindsPlantedBug(t *testing.T) {
 				helper.Long(t)
 			}
 			t.Parallel()
-			for range 5 { // where other tests use the machine, an answer may take longer than the one that was measured
+			for range 5 { // if other tests use the machine, an answer may take longer than measured
 				report, folder := killed(t, kills.Config{Kills: 40, Program: []string{"mailroom-rash"}, Doors: door})
 				t.Log(report.String())
 				os.RemoveAll(folder)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// pauseOutside stops a process of the office's while it is neither in the turnstile nor in a transaction.
+// pauseOutside stops a process of the office while it is neither in the turnstile nor in a transaction.
 func (o *office) pauseOutside(p *os.Process) (goOn func()) {
 	o.t.Helper()
 	turn := lockedFile(o.t, o.db+"-turnstile")
@@ -30,8 +30,8 @@ func (o *office) pauseOutside(p *os.Process) (goOn func()) {
 	return goOn
 }
 
-// TestStoppedWithALease: a daemon that was stopped in the middle of a delivery until its lease had ended, and another
-// had delivered, does not deliver again when it goes on, and its late result changes nothing.
+// TestStoppedWithALease checks a daemon that was stopped during a delivery until its lease had ended and another
+// process had delivered. When it continues, it does not deliver again, and its late result changes nothing.
 func TestStoppedWithALease(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "held.jsonl")
@@ -47,7 +47,7 @@ func TestStoppedWithALease(t *testing.T) {
 	}
 	o.until("the message is delivered", func() bool {
 		o.run("deliver_all")
-		o.steps(2 * time.Hour) // over the rung, if the lost lease counts as an attempt
+		o.steps(2 * time.Hour) // past the next attempt, if the lost lease counts as an attempt
 		return o.rows(`SELECT status FROM agent_message`)[0] == "delivered"
 	})
 	goOn()
@@ -64,8 +64,8 @@ func TestStoppedWithALease(t *testing.T) {
 	o.checkHistory()
 }
 
-// TestKilledWithALease: what a daemon had claimed when it was killed is delivered by the next run, not when its lease
-// would have run out; what a daemon has claimed that is merely stopped is left to it.
+// TestKilledWithALease checks that messages claimed by a killed daemon are delivered by the next run, without waiting
+// for the end of the lease, and that messages claimed by a daemon that is only stopped are left to it.
 func TestKilledWithALease(t *testing.T) {
 	t.Parallel()
 	for _, killed := range []bool{false, true} {
@@ -93,7 +93,7 @@ func TestKilledWithALease(t *testing.T) {
 	}
 }
 
-// lockedFile returns a file under a flock, which holds up who delivers into the file that it guards.
+// lockedFile returns a file under a flock, which delays deliveries to the file that it guards.
 func lockedFile(t *testing.T, path string) *os.File {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)

@@ -13,8 +13,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
-// TestFullDiskAnswersEveryLine: when the disk fills in the middle of `send --stdin`, each line has its answer: the
-// first ones are sent, and all others refused.
+// TestFullDiskAnswersEveryLine checks that if the disk fills during `send --stdin`, each line has its answer: the
+// first ones are sent, and all others rejected.
 func TestFullDiskAnswersEveryLine(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server has a disk of its own")

@@ -16,7 +16,7 @@ import (
 
 const goodLine = `{"sender":"a","recipient":"b","message_type":"note","payload":{"n":1.10,"text":"x"},"idempotency_key":""}`
 
-// lineSeeds are inputs of `send --stdin`, in order and not.
+// lineSeeds are inputs of `send --stdin`, valid and invalid.
 var lineSeeds = []string{
 	goodLine, goodLine + "\n\n  \r\n" + goodLine + "\n", goodLine + "\nx\n" + goodLine,
 	`{"sender":"a","recipient":"g","message_type":"note","idempotency_key":"k"}` + "\n" +
@@ -30,7 +30,7 @@ var lineSeeds = []string{
 type sendDesk struct {
 	db    string
 	plain *sql.DB
-	seen  int64 // the last row that has been looked at
+	seen  int64 // the last row that was examined
 }
 
 func newSendDesk(t testing.TB) *sendDesk {
@@ -60,7 +60,7 @@ func (d *sendDesk) run(in string, words ...string) (out string, status int) {
 	return answers.String() + said.String(), status
 }
 
-// lineAnswer is what a line is answered with.
+// lineAnswer is the answer to a line.
 type lineAnswer struct {
 	Success    bool
 	Error      string
@@ -70,7 +70,7 @@ type lineAnswer struct {
 	MessageIDs []string `json:"message_ids"`
 }
 
-// ids are the messages that the answer says are kept: sent, or as a dead letter.
+// ids returns the messages that are kept according to the answer: sent, or as a dead letter.
 func (a *lineAnswer) ids() []string {
 	if len(a.MessageIDs) > 0 {
 		return a.MessageIDs
@@ -81,8 +81,8 @@ func (a *lineAnswer) ids() []string {
 	return nil
 }
 
-// check: every line that is not blank is answered once, in order; one that is refused with its number, a code and a
-// message; one that is taken with its own message. What the answers speak of is in the table, and nothing else.
+// check checks that every line that is not blank is answered once, in order: a rejected line with its number, a code
+// and a message; an accepted line with its own message. The messages in the answers are in the table, and no others.
 func (d *sendDesk) check(t *testing.T, in string) (malformed bool) {
 	out, status := d.run(in, "send", "--stdin")
 	numbers, raws := notBlank(in)
@@ -106,7 +106,7 @@ func (d *sendDesk) check(t *testing.T, in string) (malformed bool) {
 			continue
 		}
 		refused = true
-		malformed = malformed || a.Error != "conflict" // a key that was used before: another time it is taken
+		malformed = malformed || a.Error != "conflict" // a reused key, which may be accepted another time
 		if a.Line != numbers[i] || a.Error == "" || a.Error == "internal" || a.Message == "" {
 			t.Fatalf("line %d is refused with %s", numbers[i], text)
 		}
@@ -118,7 +118,7 @@ func (d *sendDesk) check(t *testing.T, in string) (malformed bool) {
 	return malformed
 }
 
-// notBlank returns the lines that are not blank, a byte order mark aside, with their numbers.
+// notBlank returns the lines that are not blank, apart from a byte order mark, with their numbers.
 func notBlank(in string) (numbers []int, raws []string) {
 	for i, raw := range strings.Split(in, "\n") {
 		if strings.TrimSpace(strings.TrimPrefix(raw, "\ufeff")) != "" {
@@ -128,7 +128,7 @@ func notBlank(in string) (numbers []int, raws []string) {
 	return numbers, raws
 }
 
-// checkPayload checks that a line that was taken has its own payload in the table.
+// checkPayload checks that an accepted line has its own payload in the table.
 func (d *sendDesk) checkPayload(t *testing.T, raw string, a lineAnswer) {
 	t.Helper()
 	var line struct{ Payload json.RawMessage }
@@ -154,7 +154,7 @@ func (d *sendDesk) checkPayload(t *testing.T, raw string, a lineAnswer) {
 	}
 }
 
-// checkRows checks that the new rows are those that the answers speak of. An idempotent send speaks of an old one.
+// checkRows checks that the new rows are those in the answers. An idempotent send may refer to an old row.
 func (d *sendDesk) checkRows(t *testing.T, ids []string) {
 	t.Helper()
 	rows, err := d.plain.Query(`SELECT seq, message_id FROM agent_message WHERE seq > ? ORDER BY seq`, d.seen)
@@ -188,7 +188,7 @@ func FuzzSendLines(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in string) { desk.check(t, in) })
 }
 
-// TestMalformedLines replays what is kept of FuzzSendLines.
+// TestMalformedLines replays the stored inputs of FuzzSendLines.
 func TestMalformedLines(t *testing.T) {
 	t.Parallel()
 	desk := newSendDesk(t)
@@ -200,8 +200,8 @@ func TestMalformedLines(t *testing.T) {
 	}.Replay(t, 2500)
 }
 
-// TestCorporaAreLarge: together at least 10,000 malformed inputs are kept. That each of them is one, its own test
-// checks.
+// TestCorporaAreLarge checks that at least 10,000 malformed inputs are stored in all. The test of each corpus checks
+// that they are malformed.
 func TestCorporaAreLarge(t *testing.T) {
 	t.Parallel()
 	total := 0

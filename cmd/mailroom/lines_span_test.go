@@ -8,8 +8,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// TestLongLinesAreInNoSpan: a line that cannot be read is refused, and is no call of the command: no span counts it, or
-// fails of it.
+// TestLongLinesAreInNoSpan checks that a line that cannot be read is rejected, and does not count as a call of the
+// command: no span counts it, or fails because of it.
 func TestLongLinesAreInNoSpan(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "a", "b")

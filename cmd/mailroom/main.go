@@ -1,4 +1,4 @@
-// Command mailroom hands messages between agents, around one SQL table.
+// Command mailroom routes messages between agents through one SQL table.
 package main
 
 import (
@@ -33,27 +33,27 @@ import (
 
 func main() { os.Exit(run(config())) }
 
-// run runs the command of the process's command line and returns its exit status.
+// run runs the command on the process's command line and returns its exit status.
 func run(c cli.Config) int {
 	p := cli.Standard(c)
 	p.Begin = begin
 	return p.Run(context.Background(), os.Args)
 }
 
-// begin prepares the process for running a command. The context that it returns ends when the process is told to stop.
+// begin prepares the process for a command. The returned context ends when the process receives a stop signal.
 func begin(ctx context.Context) (context.Context, context.CancelFunc) {
 	if os.Getenv("GOGC") == "" && !slices.Contains(os.Args, "serve") {
-		debug.SetGCPercent(400) // a command is over before its memory matters; a daemon keeps Go's own setting
+		debug.SetGCPercent(400) // a command ends before its memory matters; a daemon keeps Go's default
 	}
 	ctx, stop := ossignal.NotifyContext(ctx, cli.Stops()...)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	// A reader that went away must be an error of the write, not the end of the process: what the answer marked as read
-	// has to be unmarked. Notify, since a child process would inherit an ignored signal.
+	context.AfterFunc(ctx, stop) // a second signal ends the process immediately
+	// If the reader of the output has gone, the write must fail without ending the process, because messages that the
+	// output marked as read must be unmarked. Notify is used because a child process would inherit an ignored signal.
 	ossignal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	return ctx, stop
 }
 
-// config is what the program is made of.
+// config returns the parts of the program.
 func config() cli.Config {
 	return cli.Config{
 		Catalogue: commands.NewCatalogue(route.Definitions(), relay.Definitions(), team.Definitions(),
@@ -69,7 +69,7 @@ func config() cli.Config {
 	}
 }
 
-// transports are the ways in which a message leaves, but for the one to the user.
+// transports returns the transports for messages, except the one for messages to the user.
 func transports() map[string]orchestrator.Transport {
 	return map[string]orchestrator.Transport{
 		"inbox": transport.Inbox{}, "jsonl": transport.JSONL{}, "dir": transport.Dir{}, "exec": transport.Exec{},
@@ -79,7 +79,7 @@ func transports() map[string]orchestrator.Transport {
 	}
 }
 
-// options are those of every database; tests step the clock of processes with them.
+// options are used for every database. Tests use them to set the clock of processes.
 var options ledger.Options
 
 func open(ctx context.Context, path string, log *slog.Logger) (*delivery.Engine, error) {
@@ -94,10 +94,10 @@ func open(ctx context.Context, path string, log *slog.Logger) (*delivery.Engine,
 	return router.Open(ctx, o)
 }
 
-// commit is the commit that `make build` builds, for builds in which Go records none.
+// commit is the commit that `make build` builds, for builds in which Go does not record it.
 var commit string
 
-// version is the version that Go gives the module, which names the commit, else the commit alone.
+// version returns the module version from the build information, which includes the commit, or else the commit alone.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -35,11 +35,11 @@ import (
 
 var update = flag.Bool("update", false, "write what the scripts see into their golden files")
 
-// TestMain lets the test binary stand in for the program: scripts run it as `mailroom`, in a process of its own.
+// TestMain lets the test binary act as the program: scripts run it as `mailroom`, in a separate process.
 func TestMain(m *testing.M) {
 	testscript.Main(withOwnFolder{m}, map[string]func(){
 		"mailroom": scripted,
-		// For databases with tables and triggers of a test's own, which no card declares.
+		// For databases with a test's own tables and triggers, which no card declares.
 		"mailroom-unguarded": func() { os.Exit(run(config())) },
 		"mailroom-faulty":    faulty,
 		"mailroom-clocked":   clocked,
@@ -51,17 +51,17 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// ownFolder is the folder of a run of the tests.
+// ownFolder is the folder of a test run.
 var ownFolder string
 
-// withOwnFolder runs the tests with a folder of their own, where their programs also keep what they keep in the user's
-// home.
+// withOwnFolder runs the tests with a separate folder, which also replaces the user's home for the state of their
+// programs.
 type withOwnFolder struct{ *testing.M }
 
 func (m withOwnFolder) Run() int {
 	helper.OwnSignals()
 	os.Setenv("MAILROOM_OUTPUT", "json") // tests read most answers
-	if os.Getenv("LANG") == "" {         // as for a user that `su` has made; a login sets it
+	if os.Getenv("LANG") == "" {         // as for a user created by `su`; a login sets it
 		os.Setenv("LANG", "C.UTF-8")
 	}
 	var err error
@@ -73,8 +73,8 @@ func (m withOwnFolder) Run() int {
 	return m.M.Run()
 }
 
-// scripted is main with the guard on the tables that each card declares. A daemon and the other
-// end of a connection run several commands at once, which the guard cannot tell apart.
+// scripted runs the program with the guard on the tables that each card declares. A daemon and the remote end of a
+// connection run several commands at the same time, which the guard cannot distinguish.
 func scripted() {
 	c := config()
 	if !slices.Contains(os.Args[1:], "serve") && !slices.Contains(os.Args[1:], "remote") {
@@ -83,19 +83,19 @@ func scripted() {
 	os.Exit(run(c))
 }
 
-// standingTables may be touched by every command. Source: dialects.md, "route".
+// standingTables may be accessed by every command. Source: dialects.md, "route".
 var standingTables = []string{
 	"agents", "removed_agents", "groups", "group_members", "settings", "signal_devices", "command_trace",
 	"message_trace", "message_count", "traffic",
 	"sqlite_schema", "sqlite_master", "sqlite_sequence", "sqlite_temp_master", "sqlite_temp_schema",
 }
 
-// guardTables fails a command that touches a table which its card does not declare. One whose card has none to write
-// looks only, and is offered so: it may write nothing but the traces.
+// guardTables fails a command that accesses a table that its card does not declare. A command whose card has no table
+// to write only reads, and is offered as such: it may write nothing but the traces.
 func guardTables(d *commands.Definition, l *ledger.Ledger) (release func() error) {
 	card := d.Card()
 	records := recordTables(l, card.Tables.Records)
-	var mu sync.Mutex // deliveries run in goroutines of their own
+	var mu sync.Mutex // deliveries run in separate goroutines
 	var strays []string
 	stop := l.Watch(func(op, table string) {
 		allowed := card.Tables.Write
@@ -106,11 +106,12 @@ func guardTables(d *commands.Definition, l *ledger.Ledger) (release func() error
 			allowed = slices.Concat(allowed, records)
 		}
 		if strings.HasSuffix(table, "_inbox") && table != "agent_inbox" {
-			return // an agent's view, which comes and goes with the agent
+			return // an agent's view, which is created and removed with the agent
 		}
 		standing := slices.Contains(standingTables, table) &&
 			(op == "read" || len(card.Tables.Write) > 0 || strings.HasSuffix(table, "_trace"))
-		checked := op == "read" && slices.Contains([]string{"tokens", "schedules", "signal_devices"}, table) // where the database is not trusted
+		// These tables are read where the database is not trusted.
+		checked := op == "read" && slices.Contains([]string{"tokens", "schedules", "signal_devices"}, table)
 		if standing || checked || slices.Contains(allowed, table) {
 			return
 		}
@@ -131,7 +132,7 @@ func guardTables(d *commands.Definition, l *ledger.Ledger) (release func() error
 	}
 }
 
-// recordTables are the tables that the Parts name for what a command does to all kinds of records.
+// recordTables returns the tables that the Parts name for a command's actions on all kinds of records.
 func recordTables(l *ledger.Ledger, does []string) (tables []string) {
 	for _, p := range l.Parts {
 		removed := slices.Contains(does, "removed") && (p.Forget != nil || p.AgentRemoved != nil)
@@ -153,10 +154,10 @@ func TestScripts(t *testing.T) {
 	runScripts(t, scripts(t), inFile, nil)
 }
 
-// inFile is where the database of a script is: in a file in its folder.
+// inFile returns the place of a script's database: a file in its folder.
 func inFile(e *testscript.Env) string { return filepath.Join(e.WorkDir, "mailroom.db") }
 
-// TestScriptsOnAServer runs those scripts with databases on a PostgreSQL server that are not about a file.
+// TestScriptsOnAServer runs the scripts that are not about a file with databases on a PostgreSQL server.
 func TestScriptsOnAServer(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
@@ -164,7 +165,7 @@ func TestScriptsOnAServer(t *testing.T) {
 	runScripts(t, without(scripts(t), aboutFiles), func(*testscript.Env) string { return postgrestest.Place(server) }, nil)
 }
 
-// without leaves scripts out.
+// without removes scripts from a list.
 func without(files []string, out map[string]string) []string {
 	return slices.DeleteFunc(files, func(file string) bool {
 		_, is := out[strings.TrimSuffix(filepath.Base(file), ".txtar")]
@@ -172,8 +173,8 @@ func without(files []string, out map[string]string) []string {
 	})
 }
 
-// runScripts runs scripts, each with a database at a place of its own. Once there is a database, reach may have the
-// script get to it by another way.
+// runScripts runs scripts, each with a database at a separate place. After the database was created, reach may change
+// how the script accesses it.
 func runScripts(t *testing.T, files []string, place func(*testscript.Env) string, reach func(*testscript.Env)) {
 	testscript.Run(t, testscript.Params{
 		Files:               files,
@@ -185,7 +186,7 @@ func runScripts(t *testing.T, files []string, place func(*testscript.Env) string
 			e.Setenv("XDG_STATE_HOME", "")
 			at := place(e)
 			e.Setenv("MAILROOM_DB", at)
-			e.Setenv("DATABASE", at) // whatever the way to it
+			e.Setenv("DATABASE", at) // independent of how it is accessed
 			e.Setenv("OTHER_DB", at+"_other")
 			e.Setenv("EMPTY_DB", at+"_empty")
 			e.Setenv("MAILROOM_AGENT", "")
@@ -204,7 +205,7 @@ func runScripts(t *testing.T, files []string, place func(*testscript.Env) string
 	})
 }
 
-// aboutFiles are the scripts that are about a database in a file, and why.
+// aboutFiles are the scripts that are about a database in a file, with the reason.
 var aboutFiles = map[string]string{
 	"backup": "it is copied", "restore": "it is copied back", "trust": "it is moved",
 	"command_line": "it is named by its path",
@@ -213,10 +214,10 @@ var aboutFiles = map[string]string{
 	"mistakes": "it is in folders, and copied",
 }
 
-// withoutDatabase are the scripts that begin where there is no database.
+// withoutDatabase are the scripts that begin without a database.
 var withoutDatabase = []string{"demo", "doctor", "mcp", "route-inter-agent-messages", "status"}
 
-// makeDatabase makes the database of a script.
+// makeDatabase creates the database of a script.
 func makeDatabase(e *testscript.Env) error {
 	if slices.Contains(withoutDatabase, strings.TrimPrefix(filepath.Base(e.WorkDir), "script-")) {
 		return nil
@@ -229,7 +230,7 @@ func makeDatabase(e *testscript.Env) error {
 	return setBeside(e)
 }
 
-// setBeside sets BESIDE to how the paths of files begin that belong to the database.
+// setBeside sets BESIDE to the prefix of the paths of files that belong to the database.
 func setBeside(e *testscript.Env) error {
 	at := e.Getenv("MAILROOM_DB")
 	if postgres.IsAddress(at) {
@@ -278,9 +279,9 @@ func cmdStatus(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdJSON compares a value of the last line of standard output: json PATH WANT, as in json messages.0.payload.n 1. WANT
-// is compared with the value as JSON, or with a string's text; missing says that there is none. len is the length of a
-// list, and "-" the whole object.
+// cmdJSON compares a value of the last line of standard output: json PATH WANT, as in json messages.0.payload.n 1.
+// WANT is compared with the value as JSON, or with a string's text. The word missing stands for no value, len for the
+// length of a list, and "-" for the whole object.
 func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: json path want")
@@ -345,8 +346,8 @@ func lookup(ts *testscript.TestScript, path string) (string, bool) {
 	return string(b), true
 }
 
-// cmdSQL runs a statement on a database the way another program does, and prints its rows, columns separated by |:
-// sql FILE STATEMENT.
+// cmdSQL runs a statement on a database as another program does, and prints its rows, columns separated by |: sql
+// FILE STATEMENT.
 func cmdSQL(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: sql file statement")
@@ -384,7 +385,7 @@ func cmdSQL(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(rows.Err())
 }
 
-// cmdSignal sends a signal to the process whose number a file holds: signal TERM FILE.
+// cmdSignal sends a signal to the process whose number is in a file: signal TERM FILE.
 func cmdSignal(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: signal TERM|INT|KILL file")
@@ -396,8 +397,8 @@ func cmdSignal(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(syscall.Kill(pid, number))
 }
 
-// cmdUntil runs a program again and again until what it prints matches: until REGEXP PROGRAM ARGS... What comes behind
-// looks at the last answer.
+// cmdUntil repeats a program until its output matches: until REGEXP PROGRAM ARGS... Later commands use the last
+// output.
 func cmdUntil(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: until regexp program args...")
@@ -410,7 +411,7 @@ func cmdUntil(ts *testscript.TestScript, neg bool, args []string) {
 	})
 }
 
-// cmdEnded waits for the end of the processes whose numbers files hold: ended FILE...
+// cmdEnded waits for the end of the processes whose numbers are in files: ended FILE...
 func cmdEnded(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: ended file...")
@@ -422,14 +423,14 @@ func cmdEnded(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// again asks until something holds. A script for which it never does fails when its tests run out of time.
+// again waits until a condition holds. If it never does, the script fails when the tests time out.
 func again(ts *testscript.TestScript, holds func() bool) {
 	for !holds() {
 		<-time.After(20 * time.Millisecond)
 	}
 }
 
-// TestEveryCommandOwnsAScript holds every command to a script of its name.
+// TestEveryCommandOwnsAScript checks that every command has a script with its name.
 func TestEveryCommandOwnsAScript(t *testing.T) {
 	t.Parallel()
 	for _, d := range config().Catalogue.All() {
@@ -449,8 +450,8 @@ func TestEveryCommandOwnsAScript(t *testing.T) {
 	}
 }
 
-// TestWholeProgramIsDescribed: the description for HTTP has all commands of the program, whose answers have no key
-// twice.
+// TestWholeProgramIsDescribed checks that the description for HTTP contains all commands of the program, whose
+// answers have no duplicate keys.
 func TestWholeProgramIsDescribed(t *testing.T) {
 	t.Parallel()
 	if _, err := web.OpenAPI(config().Catalogue, "v1"); err != nil {
@@ -458,8 +459,8 @@ func TestWholeProgramIsDescribed(t *testing.T) {
 	}
 }
 
-// TestCommandsDoNotClash: each has a name of its own, whatever its case, and a place on the command line at which no
-// other stands or has its group.
+// TestCommandsDoNotClash checks that each command has a unique name, regardless of case, and a place on the command
+// line that no other command or group has.
 func TestCommandsDoNotClash(t *testing.T) {
 	t.Parallel()
 	taken, groups := map[string]string{}, map[string]string{}
@@ -482,7 +483,7 @@ func TestCommandsDoNotClash(t *testing.T) {
 	}
 }
 
-// TestCards reads every card in full.
+// TestCards reads every card completely.
 func TestCards(t *testing.T) {
 	t.Parallel()
 	for _, d := range config().Catalogue.All() {

@@ -2,13 +2,14 @@
 
 package main
 
-// How SQLite gets its memory, which is set before any Go runs.
+// The memory settings of SQLite, which are made before any Go code runs.
 //
-// All that it allocates comes from one arena of the GNU C library. With an arena for each thread, what one connection of a
-// daemon gave back is of no use to the next, which costs 3 MB at 1,000 agents.
+// All allocations come from one arena of the GNU C library. With an arena for each thread, memory that one connection
+// of a daemon freed could not be used by the next, which costs 3 MB at 1,000 agents.
 //
-// It does not add up how much it has allocated. That took a lock for each allocation, 7 % of the instructions of a send, and
-// nobody asks for the sum. sqlite3_config is declared weak, since only the link of the whole program has it.
+// SQLite does not track the total of its allocations. That took a lock for each allocation, which is 7 % of the
+// instructions of a send, and nothing uses the total. sqlite3_config is declared weak, because only the linked
+// program defines it.
 
 /*
 #include <stdlib.h>

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A session of an agent that any host may start runs on one of them, though the daemons of both hear of its messages at
-// the same time.
+// A session of an agent that any host may start runs on one of them, although the daemons of both are notified of its
+// messages at the same time.
 func TestSessionsOnManyHosts(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "alpha", "beta")
@@ -34,7 +34,7 @@ func TestSessionsOnManyHosts(t *testing.T) {
 		for i := range agents {
 			send(name(i))
 		}
-		for host := range f.hosts { // each daemon has come by since
+		for host := range f.hosts { // each daemon has made a round since
 			send("filed-" + host)
 			f.await(host, round+1)
 		}

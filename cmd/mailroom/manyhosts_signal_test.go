@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// The host on which a phone was approved has the keys: it alone asks and tells the user, whatever host a message comes
-// from, and sends the answers back. The others say which it is.
+// The host on which a phone was approved has the keys. It alone sends questions and alerts to the user, from whatever
+// host a message comes, and returns the answers. The others name that host.
 func TestSignalOnManyHosts(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "alpha", "beta")
@@ -52,7 +52,7 @@ func TestSignalOnManyHosts(t *testing.T) {
 		t.Errorf("%s answers came back", got)
 	}
 
-	// Signal moves with its keys. While some are missing it does not, whoever asks for it.
+	// Signal moves with its keys. It cannot move while some are missing, no matter who requests it.
 	open := fmt.Sprint(alpha.run(strings.Fields("signal ask_question --question May_I? --as ann")...)["questionId"])
 	beta.env = append(beta.env, "MAILROOM_HOST_NAME=gamma")
 	moves := func(o *office, says string) {
@@ -76,7 +76,7 @@ func TestSignalOnManyHosts(t *testing.T) {
 	if status := daemon.phoneSays(t); status != http.StatusOK {
 		t.Errorf("the listener for phones answers %d", status)
 	}
-	moves(beta, "signal.host") // the flag comes before the variable
+	moves(beta, "signal.host") // the flag takes precedence over the variable
 	if status := daemon.phoneSays(t); status != http.StatusServiceUnavailable {
 		t.Errorf("the listener for phones where signal was answers %d", status)
 	}
@@ -91,13 +91,13 @@ func TestSignalOnManyHosts(t *testing.T) {
 		t.Errorf("the answer at the new host: %s", got)
 	}
 
-	// Without a phone there are no keys to be missed.
+	// Without a phone no keys can be missing.
 	alpha.run("signal", "device", "revoke", f.count(`SELECT device_id FROM signal_devices`))
 	beta.run("setting", "set", "signal.host", "gamma")
 	beta.run("signal", "device", "list")
 }
 
-// phoneSays asks the listener for phones for its page.
+// phoneSays requests the page from the listener for phones.
 func (s *serving) phoneSays(t *testing.T) (status int) {
 	t.Helper()
 	res, err := http.Get(s.phone + "/")
@@ -108,14 +108,14 @@ func (s *serving) phoneSays(t *testing.T) (status int) {
 	return res.StatusCode
 }
 
-// keyFolder is where a host keeps the keys of signal, in the home of its user.
+// keyFolder returns where a host stores the keys of signal, in the home of its user.
 func (f *fleet) keyFolder(o *office) string {
 	id := f.count(`SELECT value FROM settings WHERE key = 'database.id'`)
 	i := slices.IndexFunc(o.env, func(line string) bool { return strings.HasPrefix(line, "HOME=") })
 	return filepath.Join(strings.TrimPrefix(o.env[i], "HOME="), ".local/state/mailroom", id, "mailroom-signal")
 }
 
-// onlyOwners takes a folder from all but its owner.
+// onlyOwners restricts a folder to its owner.
 func onlyOwners(t *testing.T, folder string) {
 	t.Helper()
 	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {

@@ -16,14 +16,14 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// hasty is main, but takes a process for dead sooner.
+// hasty is the program with a shorter time before a process counts as dead.
 func hasty() {
 	options.Pulse = 500 * time.Millisecond
 	os.Exit(run(config()))
 }
 
-// fleet is some hosts that use one database on a server. Each is an office with a name and a user's folder of its own;
-// all see the same files, so that who writes one shows.
+// fleet is a number of hosts that use one database on a server. Each is an office with a name and a separate user
+// folder. All use the same files, in which each writer can be recognized.
 type fleet struct {
 	t      *testing.T
 	folder string
@@ -36,7 +36,7 @@ func newFleet(t *testing.T, names ...string) *fleet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	address.RawQuery = address.Query().Encode() // as mailroom names it
+	address.RawQuery = address.Query().Encode() // in the form that mailroom uses
 	f := &fleet{t: t, folder: t.TempDir(), hosts: map[string]*office{}}
 	for i, name := range names {
 		o := &office{t: t, db: address.String(), program: "mailroom-hasty"}
@@ -51,13 +51,13 @@ func newFleet(t *testing.T, names ...string) *fleet {
 	return f
 }
 
-// lines are those of a file that the hosts write.
+// lines returns the lines of a file that the hosts write.
 func (f *fleet) lines(file string) []string {
 	text, _ := os.ReadFile(filepath.Join(f.folder, file))
 	return strings.Fields(string(text))
 }
 
-// until waits until something is so.
+// until waits until a condition holds.
 func (f *fleet) until(what string, is func() bool) {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute+30*time.Second)
@@ -69,14 +69,14 @@ func (f *fleet) until(what string, is func() bool) {
 	}
 }
 
-// await waits until a file has so many lines, and returns them.
+// await waits until a file has n lines, and returns them.
 func (f *fleet) await(file string, n int) []string {
 	f.t.Helper()
 	f.until(fmt.Sprintf("%s has %d lines", file, n), func() bool { return len(f.lines(file)) >= n })
 	return f.lines(file)
 }
 
-// count counts the rows that a query finds.
+// count returns the single result of a query.
 func (f *fleet) count(query string) string {
 	f.t.Helper()
 	rows, err := postgrestest.SQL(f.t.Context(), f.hosts["alpha"].db, query)
@@ -86,8 +86,9 @@ func (f *fleet) count(query string) string {
 	return rows[0]
 }
 
-// Many hosts on one server: agents on one write to agents whose files, commands and sessions are on another, a message
-// wakes a waiter elsewhere, a schedule runs once, and what a host was delivering that dies is delivered by another.
+// Many hosts use one server: agents on one write to agents whose files, commands and sessions are on another, a
+// message wakes a waiter on another host, a schedule runs once, and messages that a dead host was delivering are
+// delivered by another.
 func TestManyHosts(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "alpha", "beta", "gamma")

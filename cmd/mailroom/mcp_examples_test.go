@@ -7,26 +7,26 @@ import (
 	"mailroom/orchestrator/orchestratortest/helper"
 )
 
-// example is a conversation: the examples of a document, as they stand there, in an order in which they make sense.
+// example is a conversation: the unchanged examples of a document, in an order in which they make sense.
 type example struct {
 	vocabulary string
 	setup      []string // command lines
-	admins     string   // who may call what is for administrators
-	phone      bool     // there is a phone, called phone, which acts in steps of its own
+	admins     string   // who may call the tools for administrators
+	phone      bool     // there is a phone, called phone, which acts in separate steps
 	steps      []step
 }
 
 // step is one call of a tool.
 type step struct {
 	as, tool, args string
-	want           string // the answer, see known.match; a failure when it has the key error
-	text           string // what a model reads, unless that is the answer too
+	want           string // the answer, see known.match; a failure if it has the key error
+	text           string // the text for a model, unless it equals the answer
 }
 
 var examples = []example{relayExample, teamExample, coralExample, ralphExample, signalExample}
 
-// relayExample is document 000, "Relay". The document's list of groups leaves analyst out of all, which is everybody:
-// contract.md, "Who is known".
+// relayExample is document 000, "Relay". The document's list of groups does not include analyst in the group all,
+// which contains everybody: contract.md, "Who is known".
 var relayExample = example{
 	vocabulary: "relay", admins: "orchestrator",
 	setup: []string{
@@ -70,7 +70,7 @@ var relayExample = example{
 			"target":"all","priority":"normal","action":"queue","payload":null}]}`, ""},
 		{"builder", "get_messages", `{"sessionId":"builder"}`, `{"success":true,"count":0,"hasInterrupts":false,"messages":[]}`, ""},
 		{"orchestrator", "get_messages", `{"sessionId":"orchestrator"}`, `{"count":1,"messages":[
-			{"messageId":"$status","message":"Auth fix complete. PR #42 open. Tests passing."}]}`, ""}, // and not what it wrote itself
+			{"messageId":"$status","message":"Auth fix complete. PR #42 open. Tests passing."}]}`, ""}, // not its own
 		{"builder", "get_messages", `{"sessionId":"reviewer"}`, `{"error":"permission_denied","message":"*"}`, ""},
 		{"builder", "get_sent_messages", `{}`, `{"success":true,"messages":[{"messageId":"$status","target":"orchestrator","message_type":"STATUS",
 			"message":"Auth fix complete. PR #42 open. Tests passing.","status":"delivered","delivered_at":"*","read_at":"*"}]}`, ""},
@@ -88,7 +88,7 @@ var relayExample = example{
 	},
 }
 
-// signalExample is document 000, "Signal". What phone does is a line of the program of that name.
+// signalExample is document 000, "Signal". A step of phone is a command line of the program with that name.
 var signalExample = example{
 	vocabulary: "signal", setup: []string{"agent add builder"}, phone: true,
 	steps: []step{
@@ -118,7 +118,7 @@ var signalExample = example{
 	},
 }
 
-// teamExample is document 001, with the ids of real requests in place of abc-123.
+// teamExample is document 001, with the IDs of real requests in place of abc-123.
 var teamExample = example{
 	vocabulary: "team", setup: []string{"agent add team-lead", "agent add researcher --plan-mode", "agent add tester"},
 	steps: []step{
@@ -244,7 +244,7 @@ var coralExample = example{
 	},
 }
 
-// TestExamples: the examples of the documents, through the client of the Go SDK, over every transport, with the
+// TestExamples runs the examples of the documents with the client of the Go SDK, over every transport, with the
 // vocabulary alone under the document's own names and beside all others.
 func TestExamples(t *testing.T) {
 	t.Parallel()
@@ -253,11 +253,11 @@ func TestExamples(t *testing.T) {
 			for beside, vocabulary := range map[string]string{"alone": e.vocabulary, "beside the others": ""} {
 				t.Run(e.vocabulary+" "+way+" "+beside, func(t *testing.T) {
 					if (way == "http") == (vocabulary != "") {
-						helper.Long(t) // every way and every offer is met once in the short form
+						helper.Long(t) // every transport and every offer is used once in the short form
 					}
 					t.Parallel()
 					o := newOffice(t)
-					o.run("setting", "set", "bounce", "on") // makes the database, and nobody known
+					o.run("setting", "set", "bounce", "on") // creates the database, without agents
 					for _, line := range e.setup {
 						o.run(strings.Fields(line)...)
 					}
@@ -271,7 +271,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// converse goes through an example, each agent with a client of its own.
+// converse runs an example, each agent with a separate client.
 func (e *example) converse(t *testing.T, o *office, dialTo dial, vocabulary string) {
 	t.Helper()
 	clients, seen := map[string]*client{}, known{}
@@ -295,7 +295,8 @@ func (e *example) converse(t *testing.T, o *office, dialTo dial, vocabulary stri
 			tool = e.vocabulary + "_" + tool
 		}
 		want := decoded(t, s.want)
-		o.await(`SELECT count(*) FROM reading_lease WHERE ends = 'answer'`, "0") // what the step before was handed is read now
+		// Wait until the previous step's messages are read.
+		o.await(`SELECT count(*) FROM reading_lease WHERE ends = 'answer'`, "0")
 		answer, text, failed := c.call(t, tool, seen.fill(s.args))
 		if _, refused := want.(map[string]any)["error"]; failed != refused {
 			t.Fatalf("%s: %s %s: %s", s.as, tool, s.args, text)

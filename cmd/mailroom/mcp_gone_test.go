@@ -33,8 +33,8 @@ func (o *office) startTools(agent, vocabulary string) (cmd *exec.Cmd, in io.Writ
 	return cmd, in, dialMCP(o.t, &mcp.IOTransport{Reader: out, Writer: in})
 }
 
-// TestMCPClientGone: a host that closes the pipe of its server, or kills it, while an agent waits takes no message with
-// it.
+// TestMCPClientGone checks that a host that closes the pipe of its server, or kills it, while an agent waits, loses
+// no message.
 func TestMCPClientGone(t *testing.T) {
 	t.Parallel()
 	for _, way := range []string{"closed", "killed"} {
@@ -70,8 +70,8 @@ func TestMCPClientGone(t *testing.T) {
 	}
 }
 
-// TestMCPNobodyReads: a server whose client does not read any more ends as SIGPIPE would have it, without a word,
-// though its standard input stays open, and what it could not hand out is unread.
+// TestMCPNobodyReads checks that a server whose client no longer reads ends as with SIGPIPE, without a message,
+// although its standard input stays open, and that messages it could not hand out are unread.
 func TestMCPNobodyReads(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "a", "b")
@@ -115,13 +115,13 @@ func TestMCPNobodyReads(t *testing.T) {
 	}
 }
 
-// TestMCPDatabaseRemoved: where the database is removed below a running server, each of its tools says so, nothing
-// appears in its place, and all goes on when it is back.
+// TestMCPDatabaseRemoved checks that if the database of a running server is removed, each of its tools reports that,
+// nothing is created in its place, and everything continues when it is back.
 func TestMCPDatabaseRemoved(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "what is removed is a file")
 	for name, test := range map[string]struct {
-		names []string // in the folder above that of the database
+		names []string // in the parent of the database's folder
 		says  string
 	}{
 		"the file": {[]string{"there/mailroom.db"}, "is missing, but "},

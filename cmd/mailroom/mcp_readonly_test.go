@@ -9,8 +9,8 @@ import (
 	"mailroom/orchestrator"
 )
 
-// TestReadOnlyTools: a tool that says of itself that it only reads writes nothing but traces. The program runs under
-// the guard on tables, which refuses it everything else (guardTables).
+// TestReadOnlyTools checks that a tool that is declared as only reading writes nothing but traces. The program runs
+// under the guard on tables, which rejects all other writes (guardTables).
 func TestReadOnlyTools(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "boss")
@@ -43,7 +43,7 @@ func TestReadOnlyTools(t *testing.T) {
 	})
 }
 
-// toolParams are arguments as the protocol's inspector takes them, as JSON.
+// toolParams converts arguments in the form of the protocol's inspector to JSON.
 func toolParams(t *testing.T, args []string) string {
 	t.Helper()
 	object := map[string]any{}

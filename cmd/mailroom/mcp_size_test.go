@@ -14,7 +14,7 @@ import (
 	"mailroom/commands/surface/cli"
 )
 
-// toolsList is the whole answer to tools/list, as an agent's host gets it.
+// toolsList returns the complete answer to tools/list, as an agent's host gets it.
 func toolsList(t *testing.T, vocabulary string) []byte {
 	t.Helper()
 	o := newOffice(t, "builder")
@@ -38,8 +38,8 @@ func toolsList(t *testing.T, vocabulary string) []byte {
 	return nil
 }
 
-// TestToolsFitInAModel: what an agent's model reads before it does anything is short: each tool says in one sentence
-// what it is for, each parameter in a few words what it is, and no shell and nothing twice.
+// TestToolsFitInAModel checks that the text that an agent's model reads first is short: each tool is described in one
+// sentence, each parameter in a few words, without shell commands and repetitions.
 func TestToolsFitInAModel(t *testing.T) {
 	t.Parallel()
 	for vocabulary, most := range map[string]int{"relay": 10_000, "": 45_000} {
@@ -82,7 +82,7 @@ func TestToolsFitInAModel(t *testing.T) {
 	}
 }
 
-// heldShort holds a description to one sentence for a model.
+// heldShort checks that a description is one sentence for a model.
 func heldShort(t *testing.T, what, says string, most int) {
 	t.Helper()
 	if says == "" || len(says) > most {
@@ -95,8 +95,8 @@ func heldShort(t *testing.T, what, says string, most int) {
 	}
 }
 
-// TestPropertiesHaveTypes: every property of every tool has a type, and so has what is below it: Gemini CLI leaves out
-// a tool of which one has none, and Gemini refuses all where a list has no items, or a type is a list.
+// TestPropertiesHaveTypes checks that every property of every tool has a type, at all levels. Gemini CLI omits a tool
+// with a property that has none, and Gemini rejects all tools if a list has no items, or a type is a list.
 func TestPropertiesHaveTypes(t *testing.T) {
 	t.Parallel()
 	tools := 0
@@ -123,7 +123,7 @@ func TestPropertiesHaveTypes(t *testing.T) {
 	}
 }
 
-// heldTyped holds a schema, and all below it, to having a type, or several to choose from.
+// heldTyped checks that a schema, and all schemas below it, have a type, or several to choose from.
 func heldTyped(t *testing.T, where string, schema any) {
 	t.Helper()
 	s, ok := schema.(map[string]any)
@@ -147,8 +147,8 @@ func heldTyped(t *testing.T, where string, schema any) {
 	}
 }
 
-// TestWholeNumbers: each parameter that is a whole number takes 5.0 and 5e0 for 5, as JSON Schema has it, and is
-// refused the same.
+// TestWholeNumbers checks that each whole-number parameter accepts 5.0 and 5e0 for 5, as in JSON Schema, with the
+// same errors.
 func TestWholeNumbers(t *testing.T) {
 	t.Parallel()
 	tried := 0
@@ -176,7 +176,7 @@ func TestWholeNumbers(t *testing.T) {
 	}
 }
 
-// withRequired returns parameters of a command: one of a value, and those that it must have.
+// withRequired returns parameters of a command: one with a value, and the required ones.
 func withRequired(d *commands.Definition, name, value string) json.RawMessage {
 	members := []string{fmt.Sprintf("%q:%s", name, value)}
 	for _, p := range d.Params() {

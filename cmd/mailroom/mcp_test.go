@@ -20,17 +20,17 @@ import (
 	"mailroom/commands/surface/cli"
 )
 
-// dial gives a transport to the tools of an agent. vocabulary "" is all of them.
+// dial returns a transport to the tools of an agent. vocabulary "" is all of them.
 type dial func(agent, vocabulary string, admin bool) mcp.Transport
 
-// transportsOf are the ways in which an agent's host reaches the tools of an office.
+// transportsOf are the ways in which an agent's host can reach the tools of an office.
 var transportsOf = map[string]func(*office) dial{
 	"in memory": inMemory,
 	"stdio":     overStdio,
 	"http":      overHTTP,
 }
 
-// mcpWords are the command line of a server for one agent.
+// mcpWords returns the command line of a server for one agent.
 func mcpWords(agent, vocabulary string, admin bool) []string {
 	words := []string{"mcp", "--as", agent}
 	if vocabulary != "" {
@@ -73,7 +73,7 @@ func overStdio(o *office) dial {
 	}
 }
 
-// overHTTP starts one daemon for all agents. Each shows a token of its own.
+// overHTTP starts one daemon for all agents. Each uses its own token.
 func overHTTP(o *office) dial {
 	s := o.serve()
 	go io.Copy(io.Discard, s.logs)
@@ -93,7 +93,7 @@ func overHTTP(o *office) dial {
 	}
 }
 
-// withToken is a transport of HTTP that shows a token.
+// withToken is an HTTP transport that sends a token.
 type withToken string
 
 func (token withToken) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -102,7 +102,7 @@ func (token withToken) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// dialMCP connects a client that hears nothing but answers.
+// dialMCP connects a client that handles only answers.
 func dialMCP(t *testing.T, transport mcp.Transport) *mcp.ClientSession {
 	t.Helper()
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
@@ -114,7 +114,7 @@ func dialMCP(t *testing.T, transport mcp.Transport) *mcp.ClientSession {
 	return s
 }
 
-// client is an agent that calls tools, with the schemas that it was told.
+// client is an agent that calls tools, with the schemas that it received.
 type client struct {
 	*mcp.ClientSession
 	input, output map[string]*jsonschema.Resolved
@@ -133,7 +133,7 @@ func newClient(t *testing.T, transport mcp.Transport) *client {
 	return c
 }
 
-// resolved reads a schema as a client gets it.
+// resolved parses a schema as a client receives it.
 func resolved(t *testing.T, tool string, schema any) *jsonschema.Resolved {
 	t.Helper()
 	text, err := json.Marshal(schema)
@@ -154,7 +154,7 @@ func resolved(t *testing.T, tool string, schema any) *jsonschema.Resolved {
 	return r
 }
 
-// call calls a tool, and holds what goes in and comes out to its schemas. It returns the answer, or that of the
+// call calls a tool, and checks arguments and answer against its schemas. It returns the answer, or that of the
 // failure, and the text.
 func (c *client) call(t *testing.T, tool, args string) (answer any, text string, failed bool) {
 	t.Helper()
@@ -193,10 +193,10 @@ func decoded(t *testing.T, text string) (v any) {
 	return v
 }
 
-// known are the values that the steps of an example keep for later ones, by name.
+// known are the values that the steps of an example store for later ones, by name.
 type known map[string]string
 
-// fill puts values in place of their names, $name.
+// fill replaces names, written $name, with their values.
 func (k known) fill(text string) string {
 	for _, name := range slices.Backward(slices.Sorted(maps.Keys(k))) { // a longer name first
 		text = strings.ReplaceAll(text, "$"+name, k[name])
@@ -204,8 +204,8 @@ func (k known) fill(text string) string {
 	return text
 }
 
-// match compares an answer with what is wanted: every key that is wanted, null for one that must not be there, and
-// lists as a whole. "*" is any value, "$name" a value that is kept, or the one that was.
+// match compares an answer with the expected one: every expected key, null for a key that must be missing, and lists
+// as a whole. "*" is any value, "$name" a value that is stored, or the stored one.
 func (k known) match(path string, got, want any) error {
 	switch want := want.(type) {
 	case map[string]any:
@@ -244,7 +244,7 @@ func (k known) match(path string, got, want any) error {
 	return nil
 }
 
-// plain is a value as a text, numbers with all their digits.
+// plain formats a value as text, numbers with all their digits.
 func plain(v any) string {
 	if n, ok := v.(float64); ok {
 		return fmt.Sprintf("%.0f", n)
@@ -252,7 +252,7 @@ func plain(v any) string {
 	return fmt.Sprint(v)
 }
 
-// element is an element of XML without the space and the comments around what it says.
+// element is an element of XML without surrounding space and comments.
 type element struct {
 	Name     string
 	Attrs    map[string]string
@@ -289,7 +289,7 @@ func parseXML(t *testing.T, text string) *element {
 	}
 }
 
-// same compares a text with the one that is wanted, as XML if it is such.
+// same compares a text with the expected one, as XML if it is XML.
 func same(t *testing.T, got, want string) bool {
 	t.Helper()
 	if !strings.HasPrefix(want, "<") {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// toolCalls are calls of every tool, in an order in which each succeeds, with arguments as the protocol's inspector
-// takes them. $name is a value that an earlier answer had under that key.
+// toolCalls are calls of every tool, in an order in which each succeeds, with arguments in the form of the protocol's
+// inspector. $name is the value under that key in an earlier answer.
 var toolCalls = []struct{ tool, args string }{
 	{"commands", ""},
 	{"doctor", ""},
@@ -33,7 +33,7 @@ var toolCalls = []struct{ tool, args string }{
 	{"schedule_list", ""},
 	{"schedule_run", `name=checkpoint`},
 	{"schedule_remove", `name=deliver_all`},
-	{"send", `sender=boss recipient=tomorrow message_type=note payload={"n":1} hold_unknown=true`}, // no daemon delivers it
+	{"send", `sender=boss recipient=tomorrow message_type=note payload={"n":1} hold_unknown=true`}, // never delivered
 	{"poll", `recipient=tomorrow`},
 	{"trace", `message_id=$message_id`},
 	{"why", `message_id=$message_id`},
@@ -83,7 +83,7 @@ var toolCalls = []struct{ tool, args string }{
 	{"send_alert", `message=Done alertType=success`},
 	{"signal_doctor", ""},
 	{"signal_device_revoke", `id=$device`},
-	{"signal_ntfy", `url=https://ntfy.sh/topic`}, // nothing is asked while it is there
+	{"signal_ntfy", `url=https://ntfy.sh/topic`}, // nothing is asked while the topic is there
 	{"signal_ntfy", `remove=true`},
 	{"sql", `query=SELECT\u00201`},
 	{"checkpoint", ""},
@@ -104,7 +104,8 @@ func callAll(t *testing.T, o *office, offered []string,
 		left[name] = true
 	}
 	kept := o.paired("pixel")
-	o.run("signal", "device", "approve", kept["fingerprint"]) // no tool: an agent could approve a phone of its own
+	// There is no tool for this, because an agent could approve its own phone.
+	o.run("signal", "device", "approve", kept["fingerprint"])
 	kept["FOLDER"] = o.folder
 	for _, c := range toolCalls {
 		delete(left, c.tool)
@@ -112,9 +113,9 @@ func callAll(t *testing.T, o *office, offered []string,
 		for i := range args {
 			args[i] = strings.ReplaceAll(args[i], `\u0020`, " ")
 		}
-		t.Log(c.tool) // a sign of life: each call of a foreign client starts a program
+		t.Log(c.tool) // shows the progress, since each call of a third-party client starts a program
 		result, text := call(c.tool, args)
-		// What is noted after an answer would be taken for a doing of the next call.
+		// Records written after an answer would be attributed to the next call.
 		o.await(`SELECT count(*) FROM reading_lease WHERE ends = 'answer'`, "0")
 		if result["success"] != true {
 			t.Errorf("%s %s: %s", c.tool, c.args, text)
@@ -131,7 +132,7 @@ func callAll(t *testing.T, o *office, offered []string,
 	}
 }
 
-// TestEveryTool: what each tool takes and answers keeps to the schemas that it is offered with.
+// TestEveryTool checks that the arguments and answers of each tool conform to the schemas with which it is offered.
 func TestEveryTool(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "boss")

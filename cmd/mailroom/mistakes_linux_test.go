@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// atATerminal runs a line of a shell in a terminal of so many columns until it has printed a text, types something and
-// returns all that was printed and the exit status.
+// atATerminal runs a shell command line in a terminal of a number of columns until it has printed a text, types
+// something, and returns the complete output and the exit status.
 func (o *office) atATerminal(columns int, line, until, typed string) (printed string, status int) {
 	o.t.Helper()
 	env := append(o.command().Env, "NO_COLOR=1", "TERM=xterm")
@@ -21,7 +21,8 @@ func (o *office) atATerminal(columns int, line, until, typed string) (printed st
 	return strings.ReplaceAll(term.text, "\r\n", "\n"), status
 }
 
-// TestMistakesAtATerminal: Ctrl-C ends whatever waits with one closing line and status 130, nothing half done.
+// TestMistakesAtATerminal checks that Ctrl-C ends every waiting command with one closing line and status 130, and
+// leaves nothing half done.
 func TestMistakesAtATerminal(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "a", "b")
@@ -46,8 +47,8 @@ func TestMistakesAtATerminal(t *testing.T) {
 	}
 }
 
-// TestSentencesAtATerminal: who really has to wait is told so, and nobody else; acknowledge says what it did; a narrow
-// terminal gets records, and a mistake its lines.
+// TestSentencesAtATerminal checks that a notice about waiting is printed only if the command has to wait, that
+// acknowledge prints what it did, and that a narrow terminal gets records, and errors broken into lines.
 func TestSentencesAtATerminal(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "a", "b")
@@ -74,7 +75,7 @@ func TestSentencesAtATerminal(t *testing.T) {
 			t.Errorf("%s: exit status %d after %q; want %d and %q", c.line, status, printed, c.status, c.has)
 		}
 	}
-	// TERM=dumb and a locale without letters beyond ASCII change no text.
+	// TERM=dumb and a locale limited to ASCII do not change any text.
 	o.env = append(o.env, "LC_ALL=C", "TZ=Nowhere/Nothing")
 	o.run("send", "b", "grüße")
 	printed, status := o.atATerminal(80, "sh -c 'mailroom read b; echo ended'", "ended", "\n")

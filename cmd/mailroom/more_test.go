@@ -9,7 +9,8 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Every vocabulary's answer says whether its size cut it short, to programs, to people and in coral's XML.
+// The answer of every vocabulary shows whether it was cut because of its size: to programs, to people and in coral's
+// XML.
 func TestEveryVocabularySaysThatThereIsMore(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("x", 1_000_000) // four fit into one answer

@@ -16,14 +16,15 @@ func ip(t *testing.T, args ...string) {
 	}
 }
 
-// namespace is a network namespace for what runs on another machine, as far as networks can tell.
+// namespace is a network namespace that acts as another machine, as far as networks are concerned.
 type namespace struct {
 	t             *testing.T
-	name, cable   string // the cable is its device
-	address, here string // its own, and that of this machine
+	name, cable   string // the cable is its network device
+	address, here string // the address of the namespace, and that of this machine
 }
 
-// newNamespace makes a network namespace, and connects it with this one by a cable. It is nil where only root could.
+// newNamespace creates a network namespace, and connects it with this one by a cable. It returns nil if only root
+// could do that.
 func newNamespace(t *testing.T) *namespace {
 	t.Helper()
 	if os.Getuid() != 0 && os.Getenv("CI") == "" {
@@ -46,7 +47,7 @@ func newNamespace(t *testing.T) *namespace {
 	return n
 }
 
-// within has a command run in the network. nil changes nothing.
+// within makes a command run in the network. A nil namespace changes nothing.
 func (n *namespace) within(cmd *exec.Cmd) *exec.Cmd {
 	if n == nil {
 		return cmd

@@ -12,8 +12,8 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// network makes a network namespace for each of some hosts, which has nothing but a cable to this one, and programs
-// that run mailroom there. It returns the addresses at which they find this machine.
+// network creates a network namespace for each of several hosts, connected only to this one by a cable, and programs
+// that run mailroom there. It returns the addresses of this machine for the hosts.
 func network(t *testing.T, names ...string) (addresses []string) {
 	t.Helper()
 	programs := t.TempDir()
@@ -34,7 +34,7 @@ func network(t *testing.T, names ...string) (addresses []string) {
 	return addresses
 }
 
-// cable pulls the cable of a host, "down", or puts it in again, "up".
+// cable unplugs the cable of a host ("down") or plugs it in again ("up").
 func cable(t *testing.T, host, state string) {
 	t.Helper()
 	if said, err := exec.Command(host+"-cable", state).CombinedOutput(); err != nil {
@@ -42,8 +42,8 @@ func cable(t *testing.T, host, state string) {
 	}
 }
 
-// Hosts that share nothing but a server's address: what one was delivering whose cable is pulled is delivered by the
-// other, and by nobody twice, and the first goes on once it has its cable again.
+// The hosts share only a server's address. Messages that a host was delivering when its cable was unplugged are
+// delivered by the other, and none twice. The first host continues once its cable is plugged in again.
 func TestHostsInNamespaces(t *testing.T) {
 	if os.Getuid() != 0 && os.Getenv("CI") == "" {
 		t.Skip("only root can make network namespaces")

@@ -14,16 +14,16 @@ import (
 	"testing"
 )
 
-// A page shows what is typed and what comes of it in blocks of console: a command behind "$ ", its further lines behind
-// "> ", and below it what it prints. TestPages types every command of a page, in the page's order, in a terminal of its
-// own, in an empty folder with a home of its own, and compares what comes. A block in an HTML comment is run, too, and
-// readers do not see it.
+// A page shows input and output in console blocks: a command after "$ ", its further lines after "> ", and below it
+// the output. TestPages types every command of a page, in the page's order, in a separate terminal, in an empty
+// folder with a separate home, and compares the output. A block in an HTML comment is run, too, but readers do not
+// see it.
 //
-// What differs from run to run (ids, times, numbers of processes) is compared by its form, and an id of the page means
-// the same thing wherever it stands: once a command has printed one, later commands get the real one. Blanks and line
-// ends are all the same. A line of nothing but three dots leaves something out.
+// Text that differs between runs (IDs, times, process numbers) is compared by its form. An ID on the page has the
+// same meaning everywhere: once a command has printed one, later commands get the real one. All spaces and line ends
+// are equivalent. A line of only three dots stands for omitted output.
 
-// unrun are the commands of pages that TestPages does not run, by how they begin.
+// unrun are the commands of pages that TestPages does not run, by their beginnings.
 var unrun = []struct{ begins, because string }{
 	{"claude", "it starts Claude Code; TestHosts does, against a model server"},
 	{"gemini", "it starts Gemini CLI; TestHosts does, against a model server"},
@@ -43,18 +43,18 @@ var unrun = []struct{ begins, because string }{
 	{"cloudflared ", "it needs an account"},
 }
 
-// goesOn finds the commands that end when they are interrupted. Each gets a terminal of its own, until the end of the
+// goesOn matches commands that end when they are interrupted. Each gets a separate terminal, until the end of the
 // page.
 var goesOn = regexp.MustCompile(`^(?:mailroom (?:serve|tail|ralph watch)|sh worker\.sh)\b`)
 
 // typed is a command of a page.
 type typed struct {
 	command  string
-	printed  []string // what the page says that it prints
-	from, to int      // the lines of the page in which that stands
+	printed  []string // its output on the page
+	from, to int      // the lines of the page with that output
 }
 
-// pageSteps finds the commands of a page.
+// pageSteps returns the commands of a page.
 func pageSteps(lines []string) (steps []typed) {
 	inside := false
 	for i, line := range lines {
@@ -78,7 +78,7 @@ func pageSteps(lines []string) (steps []typed) {
 	return steps
 }
 
-// isUnrun reports whether a command is one that is not run, and which.
+// isUnrun reports whether a command is one that is not run, and returns its index in unrun.
 func isUnrun(command string) (which int, is bool) {
 	which = slices.IndexFunc(unrun, func(u struct{ begins, because string }) bool {
 		rest, found := strings.CutPrefix(command, u.begins)
@@ -87,7 +87,7 @@ func isUnrun(command string) (which int, is bool) {
 	return which, which >= 0
 }
 
-// TestPages runs every command of the pages. With -update it writes what each prints into the page.
+// TestPages runs every command of the pages. With -update it writes the output of each into the page.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	makefile, err := os.ReadFile(filepath.Join("..", "..", "Makefile"))
@@ -150,14 +150,14 @@ type page struct {
 	t        *testing.T
 	name     string
 	env      []string
-	home     string // stands for /home/me, and shop below it is where commands are typed
-	loopback string // stands for 127.0.0.1, so that every page has all ports to itself
-	program  string // the folder of the program, for which /home/me/.local/bin stands
+	home     string // corresponds to /home/me; commands are typed in its folder shop
+	loopback string // corresponds to 127.0.0.1, so that every page has all ports for itself
+	program  string // the folder of the program, which corresponds to /home/me/.local/bin
 	host     string
 	shell    *tty
-	others   []*tty            // commands that go on
-	waiting  []*typed          // what they are to have printed at the end
-	real     map[string]string // what ids of the page are in this run
+	others   []*tty            // commands that continue
+	waiting  []*typed          // the expected output of others at the end
+	real     map[string]string // IDs of this run by IDs of the page
 }
 
 func newPage(t *testing.T, file string) *page {
@@ -173,7 +173,7 @@ func newPage(t *testing.T, file string) *page {
 	if err := os.Mkdir(filepath.Join(p.home, "shop"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	// Hosts are there, and end at once when they are started.
+	// Hosts are installed, and end immediately when they are started.
 	hosts := filepath.Join(p.home, "bin")
 	if err := os.Mkdir(hosts, 0o755); err != nil {
 		t.Fatal(err)
@@ -195,16 +195,17 @@ func newPage(t *testing.T, file string) *page {
 	return p
 }
 
-// tty opens a terminal in the folder of the page's project. Where the real home has a longer name it is wider, so that
-// lines that show a path are broken where they are with the page's.
+// tty opens a terminal in the folder of the page's project. It is wider by as much as the real home is longer, so
+// that lines with a path break at the same place as with the page's home.
 func (p *page) tty() *tty {
 	return openTTY(p.t, filepath.Join(p.home, "shop"), p.env, 110+len(p.home)-len("/home/me"))
 }
 
-// run types a command and compares what comes.
+// run types a command and compares the output.
 func (p *page) run(s *typed) {
 	p.t.Helper()
-	command := strings.ReplaceAll(p.toRun(s.command), "go run ./cmd/mailroom ", "mailroom ") // the same program, built already
+	// mailroom is the same program, already built.
+	command := strings.ReplaceAll(p.toRun(s.command), "go run ./cmd/mailroom ", "mailroom ")
 	if goesOn.MatchString(command) && !strings.Contains(command, "--once") {
 		if len(s.printed) == 0 {
 			p.t.Fatalf("%s:%d: nothing says what %s prints, so that nobody knows whether it runs", p.name, s.from,
@@ -228,7 +229,7 @@ func (p *page) run(s *typed) {
 	}
 }
 
-// interrupt ends what goes on, and compares what it has printed.
+// interrupt ends the commands that continue, and compares their output.
 func (p *page) interrupt() {
 	for i, other := range p.others {
 		s := p.waiting[i]
@@ -241,7 +242,7 @@ func (p *page) interrupt() {
 	}
 }
 
-// compare compares what a command has printed with the page, and returns it as it would stand there.
+// compare compares the output of a command with the page, and returns it in the form for the page.
 func (p *page) compare(s *typed, got string) (shown string) {
 	p.t.Helper()
 	got = strings.TrimRight(got, "\n ")
@@ -267,31 +268,30 @@ var (
 	overwritten = regexp.MustCompile("(?m)^.*\r")
 )
 
-// uncoloured is what is left on a terminal, without its colours.
+// uncoloured returns the text that remains on a terminal, without its colours.
 func uncoloured(text string) string {
 	return colours.ReplaceAllString(overwritten.ReplaceAllString(strings.ReplaceAll(text, "\r\n", "\n"), ""), "")
 }
 
-// variant is the form of something that differs from run to run. What is bound stands for the same thing wherever it
-// stands.
+// variant is the form of text that differs between runs. A bound text has the same meaning everywhere.
 type variant struct {
 	pattern string
 	bound   bool
 }
 
 var variants = []variant{
-	{`\bmsg-[a-z_]+-\d{8}-\d{6}-\d{3,}\b`, true},                    // ids of document 002
-	{`\b[0-9A-HJKMNP-TV-Z]{25,26}\b`, true},                         // ids
+	{`\bmsg-[a-z_]+-\d{8}-\d{6}-\d{3,}\b`, true},                    // IDs of document 002
+	{`\b[0-9A-HJKMNP-TV-Z]{25,26}\b`, true},                         // IDs
 	{`\bmailroom_[\w-]{43}`, true},                                  // tokens
 	{`\bwhsec_[\w+/=-]+`, true},                                     // secrets
-	{`\b[0-9A-Z]{4}(?:-[0-9A-Z]{4}){2,3}\b`, true},                  // codes of a pairing, fingerprints
+	{`\b[0-9A-Z]{4}(?:-[0-9A-Z]{4}){2,3}\b`, true},                  // pairing codes, fingerprints
 	{`\b[0-9a-f]{32}\b`, true},                                      // traces
 	{`\b[0-9a-f]{16}\b`, true},                                      // spans
 	{`\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z?`, false}, // times
-	{`\b\d\d:\d\d:\d\d\b`, false},                                   // times of a day
+	{`\b\d\d:\d\d:\d\d\b`, false},                                   // times of day
 	{`[+-]?\b\d+\.\d+ (?:s|MB)\b`, false},                           // durations and sizes
-	{`\b(?:now|\d+ (?:s|min|h|d) ago)\b`, false},                    // how long ago
-	{`\b\d{8}T\d{6}\.\d{3}\b`, false},                               // times in names of files
+	{`\b(?:now|\d+ (?:s|min|h|d) ago)\b`, false},                    // ages
+	{`\b\d{8}T\d{6}\.\d{3}\b`, false},                               // times in file names
 	{`\bprocess \d+\b`, false},
 	{`\bvm-\d+\b`, false},       // processes
 	{`[▀▄█][▀▄█ ]{19,}`, false}, // lines of a QR code
@@ -305,8 +305,8 @@ var anyVariant = func() *regexp.Regexp {
 	return regexp.MustCompile(strings.Join(all, "|"))
 }()
 
-// pattern makes of what a page says a pattern of what may be printed: all of it, or its beginning. It also returns the
-// ids of the page of which nobody knows yet what they are in this run; the pattern has a group for each.
+// pattern converts output on a page to a pattern of all of the real output, or of its beginning. It also returns the
+// IDs of the page whose values in this run are unknown; the pattern has a group for each.
 func (p *page) pattern(printed []string, whole bool) (pattern *regexp.Regexp, ids []string) {
 	var b strings.Builder
 	b.WriteString(`(?s)^\s*`)
@@ -334,8 +334,8 @@ func (p *page) pattern(printed []string, whole bool) (pattern *regexp.Regexp, id
 	return regexp.MustCompile(b.String()), ids
 }
 
-// variantOf is the pattern of a match of anyVariant. An id that is known is what it is in this run; another is
-// returned, too.
+// variantOf returns the pattern for a match of anyVariant. A known ID is replaced by its value in this run; an
+// unknown one is also returned.
 func (p *page) variantOf(line string, match []int) (pattern, id string) {
 	which := slices.IndexFunc(variants, func(f variant) bool { return match[2*slices.Index(variants, f)+2] >= 0 })
 	found, f := line[match[0]:match[1]], variants[which]
@@ -352,7 +352,7 @@ func (p *page) variantOf(line string, match []int) (pattern, id string) {
 
 var blanks = regexp.MustCompile(`\s+`)
 
-// literally is a pattern of a text in which blanks and line ends are all the same.
+// literally returns a pattern of a text in which all spaces and line ends are equivalent.
 func literally(text string) string {
 	parts := blanks.Split(text, -1)
 	for i := range parts {
@@ -361,8 +361,8 @@ func literally(text string) string {
 	return strings.Join(parts, `\s+`)
 }
 
-// bind notes what the ids that the page shows here are in this run. It reports whether the page is right, and each id
-// means one thing that no other id means.
+// bind records the values in this run of the IDs in the page's output. It reports whether the output matches the page
+// and each ID has one value that no other ID has.
 func (p *page) bind(s *typed, got string, whole bool) bool {
 	pattern, ids := p.pattern(s.printed, whole)
 	values := pattern.FindStringSubmatch(got)
@@ -380,18 +380,18 @@ func (p *page) bind(s *typed, got string, whole bool) bool {
 	return true
 }
 
-// paths puts this run's folder and address in the place of the page's.
+// paths replaces the page's folder and address with those of this run.
 func (p *page) paths(text string) string {
 	return strings.NewReplacer("/home/me/.local/bin", p.program, "/home/me", p.home, "127.0.0.1",
 		p.loopback).Replace(text)
 }
 
-// toRun puts what the page's ids are in this run into a command.
+// toRun replaces the page's IDs in a command with those of this run.
 func (p *page) toRun(command string) string {
 	return anyVariant.ReplaceAllStringFunc(p.paths(command), func(id string) string { return cmp.Or(p.real[id], id) })
 }
 
-// toShow is the other way round.
+// toShow replaces values of this run with those of the page.
 func (p *page) toShow(got string) string {
 	pairs := []string{p.program, "/home/me/.local/bin", p.home, "/home/me", p.loopback, "127.0.0.1", p.host + "-",
 		"vm-"}
@@ -405,7 +405,7 @@ func (p *page) toShow(got string) string {
 	return strings.Join(lines, "\n")
 }
 
-// rewrite writes the page with what its commands print.
+// rewrite writes the page with the output of its commands.
 func (p *page) rewrite(lines []string, steps []typed) {
 	var text []string
 	at := 0

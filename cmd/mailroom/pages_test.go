@@ -12,7 +12,7 @@ import (
 	"mailroom/commands/surface/cli"
 )
 
-// pageFiles are README.md, ARCHITECTURE.md and all pages below docs.
+// pageFiles returns README.md, ARCHITECTURE.md and all pages below docs.
 func pageFiles(t *testing.T) []string {
 	t.Helper()
 	top := filepath.Join("..", "..")
@@ -27,7 +27,7 @@ func pageFiles(t *testing.T) []string {
 	return files
 }
 
-// eachPage runs a check of every page.
+// eachPage calls a check for every page.
 func eachPage(t *testing.T, check func(t *testing.T, file, text string)) {
 	t.Helper()
 	for _, file := range pageFiles(t) {
@@ -39,7 +39,7 @@ func eachPage(t *testing.T, check func(t *testing.T, file, text string)) {
 	}
 }
 
-// TestFilesThatAreNamedExist finds pages that name files which have moved. A name is a path from the top, or from
+// TestFilesThatAreNamedExist finds names of files on pages that do not exist. A name is a path from the top, or from
 // orchestrator/.
 func TestFilesThatAreNamedExist(t *testing.T) {
 	t.Parallel()
@@ -90,7 +90,7 @@ func TestLinksLead(t *testing.T) {
 	})
 }
 
-// TestEveryPageIsInTheIndex: whoever looks for a subject finds each page in docs/README.md.
+// TestEveryPageIsInTheIndex checks that docs/README.md lists every page.
 func TestEveryPageIsInTheIndex(t *testing.T) {
 	t.Parallel()
 	index, err := os.ReadFile(filepath.Join("..", "..", "docs", "README.md"))
@@ -105,7 +105,7 @@ func TestEveryPageIsInTheIndex(t *testing.T) {
 	}
 }
 
-// TestFrontPage keeps README.md short, and shows what it is about.
+// TestFrontPage checks that README.md is short, and shows its subject.
 func TestFrontPage(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
@@ -122,10 +122,10 @@ func TestFrontPage(t *testing.T) {
 	}
 }
 
-// blockWithoutCommands are the languages of blocks that hold no commands. Those of go are checked by TestGoPage.
+// blockWithoutCommands lists the languages of blocks that contain no commands. TestGoPage checks those of go.
 var blockWithoutCommands = []string{"", "go", "ini", "json", "sql"}
 
-// TestCommandsAreInConsoleBlocks: whatever a page has one type is in a block of console, which TestPages runs.
+// TestCommandsAreInConsoleBlocks checks that all commands on a page are in console blocks, which TestPages runs.
 func TestCommandsAreInConsoleBlocks(t *testing.T) {
 	t.Parallel()
 	eachPage(t, func(t *testing.T, file, text string) {
@@ -157,8 +157,8 @@ var (
 	helpOf    = regexp.MustCompile("To see the help, run `([^`]*)`")
 )
 
-// TestCommandsThatAreNamedExist: a command that a page names in passing is one of the program's, and has the flags that
-// it is given.
+// TestCommandsThatAreNamedExist checks that a command named in the text of a page exists, and has the flags in that
+// text.
 func TestCommandsThatAreNamedExist(t *testing.T) {
 	t.Parallel()
 	var everywhere []string
@@ -182,7 +182,7 @@ func TestCommandsThatAreNamedExist(t *testing.T) {
 			p.Out, p.Err = &out, &out
 			status := p.Run(t.Context(), append(words, "--help"))
 			if help := helpOf.FindStringSubmatch(out.String()); status != 0 && help != nil {
-				// where a text could stand, that asks for no help
+				// If a text is accepted at this place, --help is part of it.
 				out.Reset()
 				status = p.Run(t.Context(), strings.Fields(help[1]))
 			}

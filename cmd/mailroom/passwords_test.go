@@ -10,8 +10,9 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// TestPasswordOfCommands has a server that asks for a password, which the user has in PGPASSWORD only. `mailroom` in a
-// command of an agent is not given it, and names what to do; so does the doctor, until the agent's list lets it pass.
+// TestPasswordOfCommands uses a server that requires a password, which the user has only in PGPASSWORD. `mailroom` in
+// an agent's command does not get the password, and prints what to do. So does the doctor, until the agent's list
+// lets the variable pass.
 func TestPasswordOfCommands(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)

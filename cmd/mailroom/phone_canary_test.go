@@ -19,7 +19,7 @@ import (
 	"mailroom/orchestrator/store/postgres"
 )
 
-// canaries are words that stand nowhere else, by what they are part of.
+// canaries are unique words, by the part of a question that they belong to.
 type canaries map[string]string
 
 func newCanaries(names ...string) canaries {
@@ -30,7 +30,7 @@ func newCanaries(names ...string) canaries {
 	return words
 }
 
-// forms are the bytes that a word can be found by: as it is, and as it would be in other encodings of a text around it.
+// forms returns the bytes by which a word can be found: unchanged, and in other encodings of a text around it.
 func forms(word string) map[string][]byte {
 	list := map[string][]byte{
 		"text": []byte(word), "reversed": []byte(word), "hex": []byte(hex.EncodeToString([]byte(word))),
@@ -40,15 +40,17 @@ func forms(word string) map[string][]byte {
 		list["UTF-16"] = append(list["UTF-16"], byte(unit), byte(unit>>8))
 	}
 	for before := range 3 {
-		// what base64 makes of a word depends on how many bytes are before it; ends depend on neighbours
+		// The base64 form of a word depends on the number of bytes before it; its ends depend on the neighbouring
+		// bytes.
 		encoded := base64.RawStdEncoding.EncodeToString([]byte(strings.Repeat("x", before) + word))
 		list[fmt.Sprintf("base64 after %d", before)] = []byte(encoded[(before*8+5)/6 : len(encoded)-1])
 	}
 	return list
 }
 
-// places are all that is kept and said of a database, by name: the files beside it, what its tables say (a word can be
-// cut by the end of a page of the file), the metrics while the daemon runs, and its log after it has ended.
+// places returns all stored and printed data of a database, by name: the files beside it, the contents of its tables
+// (since the end of a page of the file can split a word), the metrics while the daemon runs, and its log after it has
+// ended.
 func (h *household) places() map[string][]byte {
 	h.t.Helper()
 	found := h.tables()
@@ -77,8 +79,8 @@ func (h *household) places() map[string][]byte {
 	return found
 }
 
-// hides fails the test when a word of an encrypted question can be found anywhere. Options may stand where the asker
-// keeps what an answer will be read with: beside the database, for its own user only.
+// hides fails the test if a word of an encrypted question can be found anywhere. Options may be in the file with the
+// asker's keys, which is beside the database and accessible only to its own user.
 func (h *household) hides(words canaries, options ...string) {
 	h.t.Helper()
 	replies := filepath.Join(h.beside()+"-signal", "replies") + string(filepath.Separator)
@@ -100,7 +102,7 @@ func contains(content, word []byte) bool {
 	return bytes.Contains(bytes.ToLower(content), bytes.ToLower(word))
 }
 
-// shows fails the test when hides would find nothing: a question that is not encrypted must be found by it.
+// shows checks that hides can detect words: it fails the test if an unencrypted question is not found.
 func (h *household) shows(places ...string) {
 	h.t.Helper()
 	words := newCanaries("question", "option", "context")
@@ -118,7 +120,7 @@ func (h *household) shows(places ...string) {
 	}
 }
 
-// TestCanaryForms: a word is found in whatever form it stands.
+// TestCanaryForms checks that a word is found in every form.
 func TestCanaryForms(t *testing.T) {
 	t.Parallel()
 	word := newCanaries("question")["question"]

@@ -9,8 +9,8 @@ import (
 	"mailroom/commands/surface/phone/browsertest"
 )
 
-// TestChromiumQuestion: a question with five options is answered in the page, and so is one without. What is pushed
-// says nothing in clear; what was changed of it shows nothing.
+// TestChromiumQuestion checks that a question with five options can be answered on the page, and so can one without
+// options. A push contains no plain text, and a modified push shows nothing.
 func TestChromiumQuestion(t *testing.T) {
 	t.Parallel()
 	ctx := browsertest.Start(t, browsertest.ChromiumPrograms...)
@@ -67,7 +67,7 @@ func TestChromiumQuestion(t *testing.T) {
 	h.hides(words, "first", "second", "third", "fourth", "fifth")
 }
 
-// flipped changes one bit of the ciphertext in what was pushed.
+// flipped changes one bit of the ciphertext in a push.
 func flipped(t *testing.T, pushed []byte) []byte {
 	t.Helper()
 	var said map[string]any
@@ -86,8 +86,8 @@ func flipped(t *testing.T, pushed []byte) []byte {
 	return bytes.Replace(pushed, []byte(ciphertext), []byte(ciphertext[:at]+string(other)+ciphertext[at+1:]), 1)
 }
 
-// TestChromiumAlert: an alert is shown under what it is, and one that is not encrypted says so. A device that is
-// revoked is told, and is asked nothing any more.
+// TestChromiumAlert checks that an alert is shown with its type, and that an unencrypted one is marked. A revoked
+// device is notified, and gets no more questions.
 func TestChromiumAlert(t *testing.T) {
 	t.Parallel()
 	ctx := browsertest.Start(t, browsertest.ChromiumPrograms...)

@@ -12,9 +12,10 @@ import (
 	"mailroom/orchestrator/store/postgres"
 )
 
-// TestFirefoxQuestion: a question that is asked on the command line is pushed, decrypted in the service worker and
-// shown as a notification with buttons; one of them is pressed, and the asker decrypts the answer. Nothing of it can be
-// read anywhere on the machine. One that is taken back afterwards leaves a word in place of its notification.
+// TestFirefoxQuestion checks that a question asked on the command line is pushed, decrypted in the service worker and
+// shown as a notification with buttons. One button is pressed, and the asker decrypts the answer. Nothing of it can
+// be read anywhere on the machine. A question that is cancelled afterwards leaves a text in place of its
+// notification.
 func TestFirefoxQuestion(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
@@ -55,8 +56,8 @@ func TestFirefoxQuestion(t *testing.T) {
 	h.hides(words, "yes", "no")
 }
 
-// ends waits until none of some notifications is shown any more, and one in their place says what became of the
-// question, without buttons.
+// ends waits until none of some notifications is shown anymore, and one without buttons in their place shows the
+// outcome of the question.
 func (h *household) ends(desktop *browsertest.Desktop, body string, asked ...browsertest.Notification) {
 	h.t.Helper()
 	there := map[uint32]bool{}
@@ -75,8 +76,8 @@ func (h *household) ends(desktop *browsertest.Desktop, body string, asked ...bro
 	}
 }
 
-// TestFirefoxTampered: what was changed on the way to a phone shows nothing there, wherever it was changed. That no
-// notification comes is seen by the next one, which is the first.
+// TestFirefoxTampered checks that a message modified on the way to a phone shows nothing there, wherever it was
+// modified. The absence of a notification is proved by the next one, which must be the first.
 func TestFirefoxTampered(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()
@@ -87,12 +88,12 @@ func TestFirefoxTampered(t *testing.T) {
 	page := browsertest.StartFirefox(ctx, t, desktop, h.push).NewPage()
 	h.pair(page)
 	h.ring(page)
-	decoy := h.ask("decoy", "--options", "yes", "--options", "no") // of which parts are put elsewhere
+	decoy := h.ask("decoy", "--options", "yes", "--options", "no") // parts of it are inserted elsewhere
 	desktop.Press(desktop.Shown(), "yes")
 	h.answered(decoy, "yes")
 	before := len(desktop.All())
 
-	flip := func(at string) string { // one bit of a character of base64, and so one of a byte
+	flip := func(at string) string { // one bit of a base64 character, and therefore one of a byte
 		return fmt.Sprintf(`json_set(payload, '$.body', substr(body, 1, %[1]s) || CASE substr(body, %[1]s + 1, 1) WHEN 'A' THEN 'B' ELSE 'A' END || substr(body, %[1]s + 2))`, at)
 	}
 	for name, change := range map[string]string{
@@ -110,7 +111,8 @@ func TestFirefoxTampered(t *testing.T) {
 			WHERE seq = new.seq; END`)
 		h.ask("changed: "+name, "--options", "yes", "--options", "no")
 		h.push.Next()
-		if got := h.push.Received(); got.Code != 100 { // the push itself is whole, so that the service worker gets it
+		// The push itself is intact, so that the service worker gets it.
+		if got := h.push.Received(); got.Code != 100 {
 			t.Errorf("%s was changed: receipt %+v", name, got)
 		}
 		h.rows(`DROP TRIGGER tamper`)
@@ -120,10 +122,9 @@ func TestFirefoxTampered(t *testing.T) {
 		return http.StatusCreated
 	})
 	flipped := h.ask("changed: the push", "--options", "yes", "--options", "no")
-	for h.push.Received().Code != 101 { // the browser itself does not decrypt it
+	for h.push.Received().Code != 101 { // the browser itself cannot decrypt it
 	}
-	// A daemon that had to wait for too long for the answer of the push service tries again, and must not get through
-	// then.
+	// A daemon that waited too long for the answer of the push service retries, and must not succeed then.
 	for h.rows(`SELECT status FROM agent_message WHERE thread_id = '` + flipped + `'`)[0] != "delivered" {
 		if ctx.Err() != nil {
 			t.Fatal("the push with a flipped byte was never taken")
@@ -138,7 +139,7 @@ func TestFirefoxTampered(t *testing.T) {
 	}
 	desktop.Press(n, "no")
 	h.answered(good, "no")
-	page.Reads("changed: the last byte") // the app asks the daemon for what is open, where nothing was changed
+	page.Reads("changed: the last byte") // the app requests the open questions from the daemon, unmodified
 	for _, n := range desktop.All()[before:] {
 		if !n.Closed && n.Body != "unchanged" {
 			t.Errorf("notification %+v", n)
@@ -146,14 +147,14 @@ func TestFirefoxTampered(t *testing.T) {
 	}
 }
 
-// couple are two devices of one person.
+// couple is two devices of one person.
 type couple struct {
 	*household
 	desktop       *browsertest.Desktop
 	first, second *browsertest.Page
 }
 
-// ask asks and waits until both devices show it.
+// ask asks a question and waits until both devices show it.
 func (p *couple) ask(question string) (id string, both [2]browsertest.Notification) {
 	p.t.Helper()
 	id = p.household.ask(question, "--options", "yes", "--options", "no")
@@ -167,7 +168,7 @@ func (p *couple) ask(question string) (id string, both [2]browsertest.Notificati
 	return id, both
 }
 
-// ahead answers no on the first device, of which the second learns nothing, until it may look again. It returns the
+// ahead answers no on the first device. The second is not notified until look is called. ahead returns the
 // notification of the second.
 func (p *couple) ahead(both [2]browsertest.Notification) (second browsertest.Notification, look func()) {
 	p.t.Helper()
@@ -196,8 +197,8 @@ func (p *couple) ahead(both [2]browsertest.Notification) (second browsertest.Not
 	return both[i], func() { p.second.Eval(`void look()`, nil) }
 }
 
-// TestFirefoxTwoDevices: both are asked, the first answer counts, and the other device is told so in time. When it is
-// not, and answers all the same, in the page or by its notification, it says so.
+// TestFirefoxTwoDevices checks that both devices are asked, the first answer counts, and the other device is notified
+// in time. If it is not, and answers anyway, on the page or through its notification, it shows that.
 func TestFirefoxTwoDevices(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()

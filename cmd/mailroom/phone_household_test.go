@@ -17,12 +17,12 @@ type household struct {
 	ctx    context.Context
 	push   *browsertest.PushService
 	daemon *serving
-	log    bytes.Buffer // the daemon's; whole once logged is closed
+	log    bytes.Buffer // the daemon's; complete once logged is closed
 	logged chan struct{}
 }
 
-// newHousehold starts a daemon that knows the test's push service, where the agent builder asks. The program is one of
-// those that TestMain lists.
+// newHousehold starts a daemon that accepts the test's push service, with builder as the asking agent. The program is
+// one of those that TestMain lists.
 func newHousehold(ctx context.Context, t *testing.T, program string) *household {
 	t.Helper()
 	h := &household{ctx: ctx, push: browsertest.NewPushService(ctx, t), logged: make(chan struct{})}
@@ -47,8 +47,8 @@ func newHousehold(ctx context.Context, t *testing.T, program string) *household 
 	return h
 }
 
-// pair has a page become a device, as its person would: its address is opened, and what it shows as its fingerprint is
-// approved. It returns the device's id.
+// pair makes a page become a device, as its person would: it opens the address, and approves the fingerprint on the
+// page. It returns the device's ID.
 func (h *household) pair(p *browsertest.Page) (id string) {
 	h.t.Helper()
 	p.Open(h.run("signal", "pair")["url"].(string))
@@ -62,22 +62,22 @@ func (h *household) pair(p *browsertest.Page) (id string) {
 	return device["id"].(string)
 }
 
-// ring has a page of a device turn on its notifications.
+// ring turns on the notifications of a device on its page.
 func (h *household) ring(p *browsertest.Page) {
 	h.t.Helper()
 	p.Click("Turn on notifications")
 	p.Until(`![...document.querySelectorAll("button")].some(b => b.innerText === "Turn on notifications")`)
 }
 
-// ask asks as builder and returns the question's id.
+// ask asks as builder and returns the question's ID.
 func (h *household) ask(question string, more ...string) (id string) {
 	h.t.Helper()
 	answer := h.run(append([]string{"signal", "ask-question", "--as", "builder", "--question", question}, more...)...)
 	return answer["questionId"].(string)
 }
 
-// answer presses what gives an answer on a page, and turns away from it: then what could still be taken back is sent at
-// once.
+// answer presses an answer on a page, and leaves the page, so that an answer that could still be taken back is sent
+// immediately.
 func (h *household) answer(p *browsertest.Page, name string) {
 	h.t.Helper()
 	p.Click(name)
@@ -85,10 +85,10 @@ func (h *household) answer(p *browsertest.Page, name string) {
 	p.Eval(`void dispatchEvent(new Event("pagehide"))`, nil)
 }
 
-// project is what the app calls the project of the database.
+// project returns the app's name for the project of the database.
 func (h *household) project() string { return commands.ProjectName(h.db) }
 
-// response waits until a question has ended, and returns what the asker is told.
+// response waits until a question has ended, and returns the asker's answer.
 func (h *household) response(id string) map[string]any {
 	h.t.Helper()
 	for {
@@ -99,7 +99,7 @@ func (h *household) response(id string) map[string]any {
 	}
 }
 
-// answered fails the test unless the asker is told this answer.
+// answered fails the test unless the asker gets this answer.
 func (h *household) answered(id, want string) {
 	h.t.Helper()
 	if got := h.response(id); got["answered"] != true || got["response"] != want {

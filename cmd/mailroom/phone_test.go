@@ -24,14 +24,14 @@ import (
 	"mailroom/orchestrator/router"
 )
 
-// phone is a device of scripts, which does what the app does, past the app's HTTP:
+// phone is a device for scripts, which does the same as the app without the app's HTTP:
 //
-//	phone NAME pair URL            pairs it, by the address that a QR code holds
-//	phone NAME subscribe ENDPOINT  lets it be pushed to
-//	phone NAME read ID             prints what a question or an alert says
+//	phone NAME pair URL            pairs it, with the address in a QR code
+//	phone NAME subscribe ENDPOINT  allows pushes to it
+//	phone NAME read ID             prints the content of a question or an alert
 //	phone NAME answer ID N|TEXT    answers a question; N: TEXT gives both
 //
-// What it keeps is in the file NAME.phone, as on a phone.
+// Its data is in the file NAME.phone, as on a phone.
 func phone() {
 	if err := runPhone(os.Args[1], os.Args[2], os.Args[3:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -39,7 +39,7 @@ func phone() {
 	}
 }
 
-// phone runs the phone of a name on the office's database.
+// phone runs the phone with a name on the office's database.
 func (o *office) phone(args ...string) string {
 	o.t.Helper()
 	cmd := exec.Command("phone", args...)
@@ -63,7 +63,7 @@ func (o *office) paired(name string) known {
 	return k
 }
 
-// pocket is what a phone keeps.
+// pocket is the stored data of a phone.
 type pocket struct{ Device, Identity string }
 
 func runPhone(name, verb string, args []string) error {
@@ -86,7 +86,7 @@ func runPhone(name, verb string, args []string) error {
 	}
 	switch verb {
 	case "subscribe":
-		// A point of P-256 and 16 bytes, as a browser has them. Source: RFC 8291, appendix A.
+		// A point of P-256 and 16 bytes, as in a browser. Source: RFC 8291, appendix A.
 		return questions.Subscribe(ctx, r.Ledger, kept.Device, questions.Subscription{
 			Endpoint: args[0], Auth: "BTBZMqHH6r4Tts7J_aSIgg",
 			P256dh: "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
@@ -122,7 +122,7 @@ func pairPhone(ctx context.Context, r *delivery.Engine, name, url string) error 
 	return os.WriteFile(name+".phone", text, 0o600)
 }
 
-// read returns what a question or an alert says, in JSON.
+// read returns the content of a question or an alert, in JSON.
 func (p *pocket) read(ctx context.Context, r *delivery.Engine, id string) (string, error) {
 	body, encrypted := "", false
 	if strings.HasPrefix(id, "a-") {
@@ -157,8 +157,8 @@ func (p *pocket) read(ctx context.Context, r *delivery.Engine, id string) (strin
 	return string(text), err
 }
 
-// answer answers a question as the app does: a number is the index of an option, and a text behind it and ": " stands
-// beside it.
+// answer answers a question as the app does: a number is the index of an option, and a text after it and ": " is the
+// comment.
 func (p *pocket) answer(ctx context.Context, r *delivery.Engine, id, what string) error {
 	said := map[string]any{"text": what}
 	signed := "text:" + what

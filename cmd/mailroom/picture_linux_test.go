@@ -14,8 +14,8 @@ import (
 
 var pictures = flag.Bool("pictures", false, "write the picture of the README's terminals, where it has changed")
 
-// TestPicture holds docs/terminals.svg to a run of what it shows: two agents in a terminal each, and a person who looks
-// on. With -pictures it is written (make pictures), unless nothing differs but ids and times.
+// TestPicture compares docs/terminals.svg with a new run of its scene: two agents in a terminal each, and a person
+// who watches. With -pictures the picture is written (make pictures), unless only IDs and times differ.
 func TestPicture(t *testing.T) {
 	t.Parallel()
 	drawn := talk(t)
@@ -33,7 +33,7 @@ func TestPicture(t *testing.T) {
 	}
 }
 
-// withoutVariants is a text without what differs from run to run.
+// withoutVariants returns a text without the parts that differ between runs.
 func withoutVariants(text string) string { return anyVariant.ReplaceAllString(text, "…") }
 
 // pane is a terminal of the picture.
@@ -43,7 +43,7 @@ type pane struct {
 	prompts       int // how many it has shown
 }
 
-// talk has two agents talk, each typing in a shell, and returns the picture of it.
+// talk lets two agents talk, each typing in a shell, and returns the picture.
 func talk(t *testing.T) string {
 	t.Helper()
 	p := newPage(t, "")
@@ -127,7 +127,7 @@ func draw(upper []*pane, lower *pane) string {
 		top+float64(lines*high+3*edge), body.String())
 }
 
-// lines are what stands in a terminal, with its colours.
+// lines returns the lines of a terminal, with their colours.
 func (p *pane) lines() []string {
 	p.t.Helper()
 	text := strings.TrimSuffix(strings.ReplaceAll(p.text, "\r\n", "\n"), p.prompt)
@@ -154,13 +154,13 @@ func (p *pane) draw(b *strings.Builder, x, y, width float64, rows int) {
 	}
 }
 
-// styles are what the colours of the program look like.
+// styles are the SVG attributes for the program's colours.
 var styles = map[string]string{
 	"\x1b[1m": `font-weight="bold"`, "\x1b[2m": `fill="#8b919d"`,
 	"\x1b[31m": `fill="#f0736a"`, "\x1b[32m": `fill="#7ec96f"`, "\x1b[33m": `fill="#e0b558"`,
 }
 
-// coloured is a line in SVG.
+// coloured returns a line in SVG.
 func (p *pane) coloured(line string) string {
 	var b strings.Builder
 	open := ""

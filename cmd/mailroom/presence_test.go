@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestSendersAreToldOfTheRecipient: whoever writes is told what the recipient's session does, in each vocabulary.
+// TestSendersAreToldOfTheRecipient checks that the answer to a sender contains the presence of the recipient, in each
+// vocabulary.
 func TestSendersAreToldOfTheRecipient(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "alice", "bob")

@@ -20,16 +20,17 @@ import (
 	"mailroom/orchestrator/store/postgres"
 )
 
-// office is a database that real processes use at once: a file or, where the tests run on a server, one there.
+// office is a database that real processes use at the same time: a file or, if the tests run on a server, a database
+// there.
 type office struct {
 	t       *testing.T
 	db      string
-	folder  string     // the home of its users, in which the database is that is a file
+	folder  string     // the home of its users, which contains a database file
 	program string     // in the PATH; "" is mailroom
-	env     []string   // beside that of the test
-	phones  string     // where phones keep what they do; that folder if it is ""
-	reaches []string   // what agent hosts have in their environment to reach the database
-	network *namespace // in which its daemons run; nil for that of the test
+	env     []string   // in addition to that of the test
+	phones  string     // where phones store their data; "" is folder
+	reaches []string   // environment in which agent hosts can reach the database
+	network *namespace // for its daemons; nil for that of the test
 }
 
 func newOffice(t *testing.T, agents ...string) *office {
@@ -37,7 +38,7 @@ func newOffice(t *testing.T, agents ...string) *office {
 	return newOfficeOf(t, "mailroom", t.TempDir(), agents...)
 }
 
-// newOfficeOf makes an office with a folder, of processes of one of the programs that TestMain lists.
+// newOfficeOf creates an office with a folder, for processes of one of the programs that TestMain lists.
 func newOfficeOf(t *testing.T, program, folder string, agents ...string) *office {
 	t.Helper()
 	o := &office{t: t, db: enginetest.PlaceAt(t, filepath.Join(folder, "mailroom.db")), folder: folder,
@@ -49,8 +50,8 @@ func newOfficeOf(t *testing.T, program, folder string, agents ...string) *office
 	return o
 }
 
-// begin makes the database. One on a server is there already, as a copy: it gets an id of its own, and this user's
-// trust.
+// begin creates the database. On a server it exists already, as a copy, so begin gives it a unique ID and trusts it
+// as this user.
 func (o *office) begin() {
 	o.t.Helper()
 	if !postgres.IsAddress(o.db) {
@@ -64,7 +65,7 @@ func (o *office) begin() {
 	o.run("trust")
 }
 
-// beside is how the paths of files begin that belong to the database.
+// beside returns the prefix of the paths of files that belong to the database.
 func (o *office) beside() string {
 	o.t.Helper()
 	if !postgres.IsAddress(o.db) {
@@ -74,7 +75,7 @@ func (o *office) beside() string {
 		o.rows(`SELECT value FROM settings WHERE key = 'database.id'`)[0], "mailroom")
 }
 
-// tables returns what the tables say.
+// tables returns the contents of the tables.
 func (o *office) tables() map[string][]byte {
 	o.t.Helper()
 	names, said := `SELECT name FROM sqlite_schema WHERE type = 'table'`, map[string][]byte{}
@@ -87,7 +88,7 @@ func (o *office) tables() map[string][]byte {
 	return said
 }
 
-// command is one process on the database. TestMain has put `mailroom` into the PATH.
+// command returns the command of one process on the database. TestMain has put `mailroom` into the PATH.
 func (o *office) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(cmp.Or(o.program, "mailroom"), args...)
 	cmd.Env = append(os.Environ(), "MAILROOM_DB="+o.db, "MAILROOM_AGENT=", "HOME="+o.folder)
@@ -112,7 +113,7 @@ func (o *office) run(args ...string) map[string]any {
 	return answer
 }
 
-// rows runs a query the way another program does; columns are separated by |.
+// rows runs a query as another program does; columns are separated by |.
 func (o *office) rows(query string) (list []string) {
 	o.t.Helper()
 	db := enginetest.Plain(o.t, o.db)
@@ -143,7 +144,7 @@ func (o *office) rows(query string) (list []string) {
 	return list
 }
 
-// sender is a `mailroom send --stdin` to which a test talks line by line.
+// sender is a `mailroom send --stdin` that a test uses line by line.
 type sender struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -173,7 +174,7 @@ func (s *sender) say(from, to, payload string) error {
 	return err
 }
 
-// heard reads one answer and returns the id of the message that is on disk now; ok is false when the process has ended.
+// heard reads one answer and returns the ID of the message that is on disk now; ok is false if the process has ended.
 func (s *sender) heard() (id string, ok bool, err error) {
 	if !s.out.Scan() {
 		return "", false, s.out.Err()
@@ -188,7 +189,8 @@ func (s *sender) heard() (id string, ok bool, err error) {
 	return answer.MessageID, true, nil
 }
 
-// checkHistory holds the database to what must be true of any: it is whole, and the trace agrees with the table.
+// checkHistory checks the properties that every database must have: it is intact, and the trace agrees with the
+// table.
 func (o *office) checkHistory() {
 	o.t.Helper()
 	if !postgres.IsAddress(o.db) {
@@ -199,14 +201,14 @@ func (o *office) checkHistory() {
 			o.t.Errorf("audit %s: %v", name, rows[:min(len(rows), 5)])
 		}
 	}
-	// On a server transactions are beside each other, and take numbers in turns.
+	// On a server transactions are concurrent, and their numbers alternate.
 	if got := o.rows(`SELECT a.id FROM message_trace a JOIN message_trace b ON b.id = a.id + 1 WHERE b.at < a.at
 		LIMIT 5`); len(got) > 0 && !postgres.IsAddress(o.db) {
 		o.t.Errorf("times in the trace go backwards after rows %v", got)
 	}
 }
 
-// lines counts how often each message stands in a file of lines. A torn line is none.
+// lines counts how often each message is in a file of lines. It skips a torn line.
 func (o *office) lines(path string) map[string]int {
 	o.t.Helper()
 	content, err := os.ReadFile(path)

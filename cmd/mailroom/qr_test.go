@@ -13,11 +13,11 @@ import (
 // modules is a QR code: whether each of its squares is dark, by row and column.
 type modules [][]bool
 
-// layouts are what a QR code of a version with error correction M is made of: how many blocks, each with so many bytes
-// of data. Source: ISO/IEC 18004, table 9.
+// layouts describes the QR codes of each version with error correction M: the number of blocks, and the bytes of data
+// in each. Source: ISO/IEC 18004, table 9.
 var layouts = []struct{ blocks, data int }{1: {1, 16}, 2: {1, 28}, 3: {1, 44}, 4: {2, 32}, 5: {2, 43}, 6: {4, 27}}
 
-// masks say which squares are turned over. Source: ISO/IEC 18004, table 10.
+// masks determine which squares are inverted. Source: ISO/IEC 18004, table 10.
 var masks = []func(y, x int) bool{
 	func(y, x int) bool { return (y+x)%2 == 0 },
 	func(y, _ int) bool { return y%2 == 0 },
@@ -29,7 +29,7 @@ var masks = []func(y, x int) bool{
 	func(y, x int) bool { return ((y+x)%2+y*x%3)%2 == 0 },
 }
 
-// text reads a QR code as the standard says, of versions 1 to 6. It corrects no errors: none is there.
+// text decodes a QR code of versions 1 to 6 according to the standard. It corrects no errors, because there are none.
 func (m modules) text() (string, error) {
 	version, format := (len(m)-17)/4, 0
 	if version < 1 || version >= len(layouts) || len(m) != 17+4*version {
@@ -69,13 +69,13 @@ func (m modules) text() (string, error) {
 	return string(text), nil
 }
 
-// walk goes through the squares that hold data: two columns at a time from the right, up and down in turn.
+// walk visits the squares that hold data: two columns at a time from the right, up and down in turn.
 func (m modules) walk(version int, visit func(y, x int)) {
 	size, align := len(m), 10+4*version
 	up := true
 	for right := size - 1; right > 0; right -= 2 {
 		if right == 6 {
-			right-- // the column of the clock
+			right-- // the timing column
 		}
 		for i := range size {
 			y := i
@@ -101,7 +101,7 @@ func bit(dark bool) int {
 	return 0
 }
 
-// cropped is a QR code without the quiet zone around it, which cameras want; nil when there is none.
+// cropped returns a QR code without the quiet zone around it, which cameras require, or nil if there is none.
 func (m modules) cropped() (code modules) {
 	const quiet = 4
 	for y := quiet; y < len(m)-quiet; y++ {
@@ -113,7 +113,7 @@ func (m modules) cropped() (code modules) {
 	return code
 }
 
-// TestQRCode: the picture and what the terminal shows are QR codes of the address.
+// TestQRCode checks that the picture and the terminal show QR codes of the address.
 func TestQRCode(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -157,7 +157,7 @@ func TestQRCode(t *testing.T) {
 		}
 		code = append(code, upper, lower)
 	}
-	code = code[:len(code[0])] // the last line may be of one row
+	code = code[:len(code[0])] // the last line may have one row
 	if text, err := code.cropped().text(); err != nil || !strings.Contains(string(shown), "open "+text+" on the phone") ||
 		len(text) != len(url) {
 		t.Errorf("the terminal says %q, %v:\n%s", text, err, shown)

@@ -14,8 +14,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// TestRalphIDsOfManyProcesses: fifty processes that send to one recipient at once make an id each, and in every second
-// the sequence counts from 001 without a gap.
+// TestRalphIDsOfManyProcesses checks that fifty processes that send to one recipient at the same time create one ID
+// each, and that the sequence of every second counts from 001 without a gap.
 func TestRalphIDsOfManyProcesses(t *testing.T) {
 	t.Parallel()
 	const processes = 50
@@ -68,8 +68,8 @@ func TestRalphIDsOfManyProcesses(t *testing.T) {
 	}
 }
 
-// TestRalphExamplesReturn: each message of document 002 is shown by inbox as send answered it, to the byte, and it has
-// the document's keys and no others.
+// TestRalphExamplesReturn checks that inbox shows each message of document 002 exactly as send answered it, with the
+// document's keys and no others.
 func TestRalphExamplesReturn(t *testing.T) {
 	t.Parallel()
 	keys := regexp.MustCompile(`^\{"id":"msg-reader-\d{8}-\d{6}-001","from":"[a-z]+","to":"reader","type":"[a-z_]+","priority":"(normal|high)",` +
@@ -106,8 +106,8 @@ func TestRalphExamplesReturn(t *testing.T) {
 	}
 }
 
-// TestRalphInboxUnwritten: messages are read once their answer was written, whatever the agent's transport is, and not
-// before.
+// TestRalphInboxUnwritten checks that messages are read after their answer was written, and not before, whatever the
+// agent's transport is.
 func TestRalphInboxUnwritten(t *testing.T) {
 	t.Parallel()
 	m := newMatrix(t)

@@ -26,7 +26,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// far is a machine of another user, as far as the program can tell: nothing of the database is seen there.
+// far acts as a machine of another user: nothing of the database is visible there.
 type far struct {
 	t      *testing.T
 	folder string // in which the commands run
@@ -50,7 +50,7 @@ func (f *far) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs a command line and returns what it prints, on both streams, and its exit status.
+// run runs a command line and returns its output, from both streams, and its exit status.
 func (f *far) run(args ...string) (said string, status int) {
 	f.t.Helper()
 	cmd := f.command(args...)
@@ -70,13 +70,14 @@ func (f *far) does(status int, text string, args ...string) {
 	}
 }
 
-// invite returns the link by which a place joins as an agent.
+// invite returns the link with which a project joins as an agent.
 func (o *office) invite(words ...string) string {
 	o.t.Helper()
 	return o.run(append([]string{"invite", "--host", "127.0.0.1"}, words...)...)["link"].(string)
 }
 
-// TestReach: a machine that has joined works as at home, for its agent alone, and with the machine alone that it has joined.
+// TestReach checks that a machine that has joined works as at home, only for its agent, and only with the machine
+// that it has joined.
 func TestReach(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "bob", "carol")
@@ -98,15 +99,15 @@ func TestReach(t *testing.T) {
 	f.does(75, "cannot connect to", "join", "https://127.0.0.1:1/#alice.code."+link[len(link)-43:])
 
 	f.does(0, `"agent":"alice"`, "join", link)
-	newFar(t).does(65, "was used at", "join", link) // by the second who uses it
+	newFar(t).does(65, "was used at", "join", link) // by the second machine that uses it
 	if err := os.Remove(filepath.Join(f.folder, ".mailroom", "place")); err != nil {
 		t.Fatal(err)
 	}
-	f.does(0, `"agent":"alice"`, "join", link) // typed again, which also brings back what was lost
+	f.does(0, `"agent":"alice"`, "join", link) // used again, which also restores what was lost
 	want.Rows(t, o.rows(`SELECT name, caller, status FROM command_trace WHERE name IN ('invite', 'join') ORDER BY id`),
 		"invite||OK", "join|alice|ERROR", "join|carol|ERROR", "join|alice|OK", "join|alice|ERROR")
 
-	found, _ := o.command("doctor").Output() // it ends with 1, since it finds something
+	found, _ := o.command("doctor").Output() // it ends with 1, because it finds something
 	if !strings.Contains(string(found), "An invitation for alice was used twice") || !strings.Contains(string(found), "to join as carol") {
 		t.Errorf("doctor finds %s", found)
 	}
@@ -125,7 +126,7 @@ func TestReach(t *testing.T) {
 	f.does(0, `"success":true`, "send", "bob", "--file", "text")
 	want.Equal(t, "messages", len(o.run("wait", "--recipient", "bob")["messages"].([]any)), 2)
 
-	// For alice alone, and nothing of that machine.
+	// Only for alice, and nothing of that machine itself.
 	f.does(77, "can act only as alice", "send", "--as", "carol", "bob", "x")
 	f.does(77, "can act only as alice", "mcp", "--as", "carol")
 	f.does(77, "cannot see the messages of other agents", "tail", "carol")
@@ -136,7 +137,7 @@ func TestReach(t *testing.T) {
 	f.does(64, "daemon must run on", "serve")
 	f.does(77, "only administrators", "agent", "add", "mallory", "--deliver", "exec:/bin/true")
 
-	// A folder that came from somebody else leads nowhere.
+	// A folder copied from another user gives no access.
 	clone := newFar(t)
 	if err := os.CopyFS(clone.folder, os.DirFS(f.folder)); err != nil {
 		t.Fatal(err)
@@ -148,21 +149,21 @@ func TestReach(t *testing.T) {
 	want.Equal(t, "a hook in a clone", string(said), "")
 	want.Equal(t, "error", err, nil)
 
-	// Where nothing can be written, the environment has it.
+	// If nothing can be written, the environment contains the data.
 	printed, _ := f.run("join", "--print", o.invite("dave"))
 	dave := newFar(t)
 	dave.env = append(dave.env, strings.Fields(printed)...)
 	dave.does(0, `"success":true`, "send", "bob", "hello")
 	dave.does(0, "dave", "whoami")
 
-	// A second machine of the person's.
+	// A second machine of the person.
 	mine := newFar(t)
 	mine.does(0, "operator", "join", o.invite("--operator"))
 	mine.does(0, "unread", "status")
 	mine.does(0, `"success":true`, "send", "--as", "carol", "bob", "x")
 	mine.does(77, "machine that has the database", "backup", "/tmp/stolen.db")
 
-	// What is revoked, and left.
+	// After a revocation, and after leaving.
 	tail := dave.command("tail")
 	out, err := tail.StdoutPipe()
 	if err == nil {
@@ -192,7 +193,8 @@ func TestReach(t *testing.T) {
 	mine.does(77, "does not match its pin", "status")
 }
 
-// TestReachBySocket: what runs as the same user needs no token where the daemon's socket is, and another user does.
+// TestReachBySocket checks that processes of the same user need no token at the daemon's socket, and that those of
+// another user do.
 func TestReachBySocket(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "alice", "bob")
@@ -223,7 +225,7 @@ func TestReachBySocket(t *testing.T) {
 	f.does(75, "cannot connect to", "send", "--db", "unix:"+socket, "bob", "x")
 }
 
-// cutter is a proxy that cuts, delays and doubles connections.
+// cutter is a proxy that cuts, delays and repeats connections.
 type cutter struct {
 	to   string
 	cuts atomic.Int64
@@ -269,7 +271,7 @@ func (c *cutter) pass(from net.Conn) {
 		left[rand.IntN(2) == 0] = rand.IntN(4000)
 	}
 	var double io.Writer = io.Discard
-	if c.on.Load() && rand.IntN(8) == 0 { // somebody who repeats what he has seen
+	if c.on.Load() && rand.IntN(8) == 0 { // repeats the data as an eavesdropper could
 		if again, err := net.Dial("tcp", c.to); err == nil {
 			defer again.Close()
 			double = again
@@ -292,7 +294,7 @@ func (c *cutter) pass(from net.Conn) {
 	both.Wait()
 }
 
-// teed is a connection whose bytes go somewhere else, too.
+// teed is a connection whose bytes are copied to another writer.
 type teed struct {
 	net.Conn
 	also io.Writer
@@ -304,8 +306,8 @@ func (c *teed) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// TestCuts: while connections are cut at any point, three places send to each other and read. Nothing is lost, nothing is sent
-// twice, and nothing is shown twice.
+// TestCuts checks that while connections are cut at any point, three projects can send to each other and read.
+// Nothing is lost, sent twice or shown twice.
 func TestCuts(t *testing.T) {
 	t.Parallel()
 	names := []string{"alice", "bob", "carol"}
@@ -360,7 +362,7 @@ func TestCuts(t *testing.T) {
 	all.Wait()
 	c.on.Store(false)
 	o.await(`SELECT count(*) FROM agent_message WHERE status <> 'delivered'`, "0")
-	for _, f := range fars { // what was cut off before it was shown comes back
+	for _, f := range fars { // messages that were cut off before they were shown come back
 		o.until("all is read", func() bool {
 			read(f)
 			return o.allRead(names[slices.Index(fars, f)])
@@ -406,7 +408,8 @@ func (f *far) tools(agent string) *mcp.ClientSession {
 	return dialMCP(f.t, &mcp.IOTransport{Reader: out, Writer: in})
 }
 
-// TestToolsThroughCuts: tools go on through cuts of the connection, and send and show each message once.
+// TestToolsThroughCuts checks that tools continue through cuts of the connection, and send and show each message
+// once.
 func TestToolsThroughCuts(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "alice", "bob")
@@ -439,7 +442,7 @@ func TestToolsThroughCuts(t *testing.T) {
 		sent++
 	}
 	c.on.Store(false)
-	o.until("all is read", func() bool { // what was cut off before it was shown comes back
+	o.until("all is read", func() bool { // messages that were cut off before they were shown come back
 		got += call("get_messages", map[string]any{})
 		return o.allRead("alice")
 	})
@@ -450,8 +453,8 @@ func TestToolsThroughCuts(t *testing.T) {
 	t.Logf("%d cuts, %d messages each way", c.cuts.Load(), sent)
 }
 
-// TestToolsBeforeTheConnection: tools of a place that cannot be reached are listed, say so when they are called, and work once
-// it can be reached.
+// TestToolsBeforeTheConnection checks that the tools of a project whose daemon cannot be reached are listed, report
+// that when they are called, and work once it can be reached.
 func TestToolsBeforeTheConnection(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "alice", "bob")
@@ -481,7 +484,8 @@ func TestToolsBeforeTheConnection(t *testing.T) {
 	want.Rows(t, o.rows(`SELECT count(*) FROM agent_message`), "1")
 }
 
-// TestReachThroughARestart: what waits in a place, and tools, go on when the daemon is stopped and started again.
+// TestReachThroughARestart checks that waiting commands and tools in a project continue when the daemon is stopped
+// and started again.
 func TestReachThroughARestart(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "alice", "bob")
@@ -490,7 +494,7 @@ func TestReachThroughARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(folder) })
-	socket := filepath.Join(folder, "x.sock") // a port might be another's meanwhile
+	socket := filepath.Join(folder, "x.sock") // another process could take a port meanwhile
 	s := o.serve("--socket", socket)
 	f := newFar(t)
 	f.env = append(f.env, "MAILROOM_DB=unix:"+socket)
@@ -515,8 +519,8 @@ func TestReachThroughARestart(t *testing.T) {
 	s.stop(t)
 }
 
-// TestReachFromAContainer: the client alone, in a root folder and a user namespace of its own, where there is no file of the
-// database and no home to write into, gets to a database by its socket without a network, and over TLS.
+// TestReachFromAContainer checks that only the client, in a separate root folder and user namespace, without files of
+// the database and without a writable home, can reach a database by its socket without a network, and over TLS.
 func TestReachFromAContainer(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "bob")
@@ -566,7 +570,7 @@ func TestReachFromAContainer(t *testing.T) {
 	want.Rows(t, o.rows(`SELECT recipient, count(*) FROM agent_message GROUP BY recipient ORDER BY recipient`), "alice|2", "bob|2")
 }
 
-// strangers connect to the daemon's socket as another user, whom the file lets in.
+// strangers connects to the daemon's socket as another user, to whom the file's permissions give access.
 func (o *office) strangers(socket string) {
 	o.t.Helper()
 	for path, mode := range map[string]os.FileMode{socket: 0o666, filepath.Dir(socket): 0o755} {
@@ -580,7 +584,7 @@ func (o *office) strangers(socket string) {
 	}
 	done := make(chan dialed)
 	go func() {
-		runtime.LockOSThread() // which ends with this goroutine
+		runtime.LockOSThread() // the thread ends with this goroutine
 		const nobody = 65534
 		if _, _, failed := syscall.RawSyscall(syscall.SYS_SETRESUID, nobody, nobody, nobody); failed != 0 {
 			done <- dialed{nil, failed}

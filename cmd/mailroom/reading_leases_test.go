@@ -11,8 +11,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// TestMCPReaderKilled: what an agent took under a lease through `mailroom mcp` comes back as soon as that process is
-// killed, long before the lease would end, and not while it lives.
+// TestMCPReaderKilled checks that messages taken under a lease through `mailroom mcp` are returned as soon as that
+// process is killed, long before the end of the lease, and not while it lives.
 func TestMCPReaderKilled(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "a", "b")
@@ -36,9 +36,9 @@ func TestMCPReaderKilled(t *testing.T) {
 	}
 }
 
-// TestKilledReadersLoseNothing: readers of one agent are killed while they take messages, and after they were handed
-// some, which they never acknowledge. Every message is acknowledged in the end, and nobody ever was shown what another
-// still had.
+// TestKilledReadersLoseNothing kills readers of one agent while they take messages, and after they were handed some,
+// which they do not acknowledge. Every message is acknowledged in the end, and no reader was ever shown a message
+// that another still had.
 func TestKilledReadersLoseNothing(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "a", "b")
@@ -75,7 +75,7 @@ func TestKilledReadersLoseNothing(t *testing.T) {
 		if err := reader.Start(); err != nil {
 			t.Fatal(err)
 		}
-		if n%3 == 0 { // somewhere on its way
+		if n%3 == 0 { // at any point
 			reader.Process.Kill()
 		}
 		var answer struct {
@@ -88,7 +88,7 @@ func TestKilledReadersLoseNothing(t *testing.T) {
 		reader.Process.Kill()
 		reader.Wait()
 		if json.Unmarshal([]byte(line), &answer) != nil || n%3 != 2 {
-			continue // killed before it said anything, or its reader was
+			continue // killed before it printed anything, or its reader was
 		}
 		for _, m := range answer.Messages {
 			o.run("acknowledge", m.ID, "--as", "b")
@@ -111,7 +111,8 @@ func TestKilledReadersLoseNothing(t *testing.T) {
 	}
 }
 
-// TestServeGivesBack: a daemon gives back what was not acknowledged in time, though nobody waits for it.
+// TestServeGivesBack checks that a daemon returns messages that were not acknowledged in time, even if nobody waits
+// for them.
 func TestServeGivesBack(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "a", "b")

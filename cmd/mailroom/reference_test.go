@@ -14,8 +14,8 @@ import (
 	"mailroom/commands/surface/cli"
 )
 
-// TestReferenceIsComplete holds docs/reference.md, with every setting and every flag in a table each, to the program.
-// With -update it is written.
+// TestReferenceIsComplete compares docs/reference.md, with a table of every setting and one of every flag, with the
+// program. With -update the page is written.
 func TestReferenceIsComplete(t *testing.T) {
 	t.Parallel()
 	page := "# Reference\n\n" +
@@ -48,7 +48,7 @@ func settingsTable(t *testing.T) string {
 	return b.String()
 }
 
-// cell is a text that may stand in a table.
+// cell escapes a text for a table.
 func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
 
 // flagRow is a flag, and the commands that have it with this meaning.
@@ -100,10 +100,10 @@ func flagsTable(t *testing.T) string {
 	return b.String()
 }
 
-// helpLine is a flag and what it is, in the help.
+// helpLine matches a flag and its description in the help.
 var helpLine = regexp.MustCompile(`^  (--[a-z-]+).*?  +(\S.*)$`)
 
-// helpFlags reads the flags off a part of the help.
+// helpFlags returns the flags in a part of the help.
 func helpFlags(t *testing.T, part string, command ...string) (flags [][2]string) {
 	t.Helper()
 	var out bytes.Buffer

@@ -18,8 +18,9 @@ import (
 	"mailroom/orchestrator/store/postgres"
 )
 
-// studio makes a machine that the returned environment reaches over ssh by the name studio: Debian's client and server, which
-// speak over a pipe, or from one network namespace to another. sockets is where the client keeps its connection.
+// studio sets up a host named studio that the returned environment reaches over ssh. It uses Debian's ssh client and
+// server, which communicate over a pipe or between two network namespaces. sockets is the folder of the client's
+// control sockets.
 func studio(t *testing.T, network *namespace) (env []string, sockets string) {
 	t.Helper()
 	for _, program := range []string{"ssh", "/usr/sbin/sshd", "ssh-keygen"} {
@@ -46,10 +47,10 @@ func studio(t *testing.T, network *namespace) (env []string, sockets string) {
 			t.Fatalf("%v: %s", err, said)
 		}
 	}
-	os.MkdirAll("/run/sshd", 0o755) // where sshd runs as root
+	os.MkdirAll("/run/sshd", 0o755) // needed if sshd runs as root
 	write("login", 0o700, "#!/bin/sh\necho Welcome.\nexport HOME=%s XDG_STATE_HOME=%s PATH=%s\ncd\nexec sh -c \"$SSH_ORIGINAL_COMMAND\"\n",
 		folder, os.Getenv("XDG_STATE_HOME"), os.Getenv("PATH"))
-	// SHLVL keeps bash from reading what the user of the tests has it read when ssh starts it, which may take long.
+	// SHLVL keeps bash, which ssh starts, from reading the user's startup files, which can take long.
 	write("sshd_config", 0o600, "HostKey %s\nAuthorizedKeysFile %s\nStrictModes no\nUsePAM no\nPermitRootLogin yes\nSetEnv SHLVL=5\nForceCommand %s\n",
 		at("host"), at("user.pub"), at("login"))
 	where := "ProxyCommand setsid /usr/sbin/sshd -i -f " + at("sshd_config")
@@ -68,7 +69,7 @@ func studio(t *testing.T, network *namespace) (env []string, sockets string) {
 	return []string{"PATH=" + at("bin") + ":" + os.Getenv("PATH"), "XDG_RUNTIME_DIR=" + sockets}, sockets
 }
 
-// overSSH returns an office whose processes reach its database over ssh.
+// overSSH returns an office whose commands reach its database over ssh.
 func overSSH(t *testing.T, agents ...string) *office {
 	t.Helper()
 	o := newOffice(t, agents...)
@@ -81,7 +82,7 @@ func overSSH(t *testing.T, agents ...string) *office {
 	return o
 }
 
-// endHolders ends the processes that keep a connection for those that look for its socket in a folder, and returns how many
+// endHolders ends the processes that keep a connection open and whose sockets are in folder, and returns how many
 // there were.
 func endHolders(t *testing.T, folder string) (n int) {
 	t.Helper()
@@ -104,14 +105,14 @@ func endHolders(t *testing.T, folder string) (n int) {
 		if err != nil {
 			t.Error(err)
 		}
-		io.Copy(io.Discard, conn) // until it ends
+		io.Copy(io.Discard, conn) // until the process ends
 		conn.Close()
 	}
 	return n
 }
 
-// TestOverSSH: commands on the machine of a user do on another what they do at home: they ask, wait, are interrupted, and
-// read nothing that nobody got.
+// TestOverSSH checks that commands whose database is on another machine behave as they do with a local one: they
+// prompt, wait and can be interrupted, and they do not mark messages as read that nobody received.
 func TestOverSSH(t *testing.T) {
 	t.Parallel()
 	o := overSSH(t, "alice", "bob", "carol")
@@ -128,8 +129,8 @@ func TestOverSSH(t *testing.T) {
 	o.diesOverSSH()
 }
 
-// hooksOverSSH: a host here is shown a message once. It is read when the host's transcript, which is here, has that the model has
-// seen it.
+// hooksOverSSH checks that a local host is shown a message once, and that the message is marked as read when the
+// host's transcript, which is a local file, records that the model has seen it.
 func (o *office) hooksOverSSH() {
 	o.t.Helper()
 	transcript := filepath.Join(o.folder, "transcript.jsonl")
@@ -149,7 +150,8 @@ func (o *office) hooksOverSSH() {
 	})
 	id := o.run("send", "--as", "alice", "bob", "Look at the build.")["message_id"].(string)
 	shown := ""
-	o.until("the hook shows the message", func() bool { // on a busy machine it may have no answer within a second
+	// On a busy machine the hook may get no answer within a second.
+	o.until("the hook shows the message", func() bool {
 		shown = hook("PostToolUse")
 		return shown != ""
 	})
@@ -176,7 +178,7 @@ func (o *office) hooksOverSSH() {
 	})
 }
 
-// asksOverSSH: a person is asked, and what was typed before is no answer.
+// asksOverSSH checks that a person is prompted, and that text typed before the prompt is not taken as the answer.
 func (o *office) asksOverSSH() {
 	o.t.Helper()
 	for _, typed := range []struct {
@@ -192,7 +194,7 @@ func (o *office) asksOverSSH() {
 	}
 }
 
-// stopsOverSSH: Ctrl-C ends what goes on, on both sides.
+// stopsOverSSH checks that Ctrl-C ends a running command on both machines.
 func (o *office) stopsOverSSH() {
 	o.t.Helper()
 	printed, status := o.atATerminal(100, "mailroom tail --as alice", "delivered", "\x03")
@@ -202,7 +204,7 @@ func (o *office) stopsOverSSH() {
 	}
 }
 
-// diesOverSSH: what a reader got and could not write is unread again when it is killed.
+// diesOverSSH checks that messages that a reader received but could not write are unread again after it is killed.
 func (o *office) diesOverSSH() {
 	o.t.Helper()
 	path := filepath.Join(o.folder, "long")
@@ -214,7 +216,7 @@ func (o *office) diesOverSSH() {
 		o.t.Fatalf("%v: %s", err, said)
 	}
 	reader := o.command("wait", "--recipient", "bob", "--json")
-	out, err := reader.StdoutPipe() // which nobody reads
+	out, err := reader.StdoutPipe() // never read
 	if err == nil {
 		err = reader.Start()
 	}

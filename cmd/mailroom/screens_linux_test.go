@@ -15,7 +15,7 @@ import (
 	"golang.org/x/text/width"
 )
 
-// screens are what a person looks at, each by its name and command.
+// screens lists the commands whose output people look at, each with its name.
 var screens = [][2]string{
 	{"help", "mailroom help"},
 	{"help-send", "mailroom help send"},
@@ -33,13 +33,13 @@ var screens = [][2]string{
 	{"trace", "mailroom trace " + refused},
 	{"dead-letters", "mailroom dead_letters list"},
 	{"refusal", "mailroom send bilder hello"},
-	{"doctor", "mailroom doctor"}, // leaves a trace
+	{"doctor", "mailroom doctor"}, // records a command trace
 }
 
-// refused is the message of the shop that nobody took.
+// refused is a placeholder for the ID of the shop's message that could not be delivered.
 const refused = "MESSAGE"
 
-// clocked is the program at the time that the environment says.
+// clocked runs the program with the clock set to the time in the environment.
 func clocked() {
 	at, err := time.Parse(time.RFC3339, os.Getenv("MAILROOM_TEST_NOW"))
 	if err != nil {
@@ -49,12 +49,13 @@ func clocked() {
 	os.Exit(run(config()))
 }
 
-// shop is a folder with a database in which something has happened. Its name has the same length on every machine.
+// shop is a folder with a database in which messages have been exchanged. Its name has the same length on every
+// machine.
 type shop struct {
 	t       *testing.T
 	folder  string
 	env     []string
-	message string // what refused stands for
+	message string // ID that replaces refused
 }
 
 func newShop(t *testing.T) *shop {
@@ -103,7 +104,7 @@ func newShop(t *testing.T) *shop {
 	return s
 }
 
-// at runs a command that must succeed at a time of the shop's day, and returns its answer.
+// at runs a command at a time of the shop's day and returns its output. The command must succeed.
 func (s *shop) at(hms string, args ...string) string {
 	s.t.Helper()
 	cmd := exec.Command(filepath.Join(s.folder, "bin", "mailroom"), args...)
@@ -115,16 +116,18 @@ func (s *shop) at(hms string, args ...string) string {
 	return string(out)
 }
 
-// show returns what a screen shows in a terminal, with what differs from run to run in a form of the same width.
+// show returns what a command displays in a terminal. Parts that differ from run to run are replaced by fixed text of
+// the same width.
 func (s *shop) show(term *tty, command string) string {
 	printed, status := term.run(strings.ReplaceAll(command, refused, s.message))
 	text := overwritten.ReplaceAllString(strings.ReplaceAll(printed, "\r\n", "\n"), "")
 	text = inBrokenLines(strings.Split(s.folder, ""), "", text, func(string) string { return "/home/me/screens/shop" })
-	text = regexp.MustCompile(`file system: .*`).ReplaceAllString(text, "file system: local (type 0xef53)") // of this machine
+	// The type of the file system depends on the machine.
+	text = regexp.MustCompile(`file system: .*`).ReplaceAllString(text, "file system: local (type 0xef53)")
 	known := map[string]string{}
 	for _, form := range []struct {
-		pattern []string // of each character
-		as      string   // N is the number of a thing
+		pattern []string // one regular expression per character
+		as      string   // replacement
 	}{
 		{slices.Repeat([]string{`[0-9A-HJKMNP-TV-Z]`}, 26), "01KDYEXAMPLE00000000000000"},
 		{slices.Repeat([]string{`[0-9a-f]`}, 32), "0123456789abcdef0123456789abcdef"},
@@ -147,8 +150,8 @@ func (s *shop) show(term *tty, command string) string {
 	return text
 }
 
-// inBrokenLines replaces what has the characters of a pattern, between two bounds, though a line may be broken behind
-// any of them.
+// inBrokenLines replaces every match of a pattern that lies between two bounds, even if a line break follows any of
+// its characters.
 func inBrokenLines(pattern []string, bound, text string, replaced func(found string) string) string {
 	broken := regexp.MustCompile(`\n[ │|]*`)
 	whole := regexp.MustCompile(bound + strings.Join(pattern, `(?:`+broken.String()+`)?`) + bound)
@@ -161,8 +164,8 @@ func inBrokenLines(pattern []string, bound, text string, replaced func(found str
 	})
 }
 
-// TestScreens compares what a person sees with testdata/screens, in terminals of several widths. With -update it writes
-// that.
+// TestScreens compares the output of screens in terminals of several widths with testdata/screens. With -update, it
+// rewrites those files.
 func TestScreens(t *testing.T) {
 	t.Parallel()
 	for _, look := range []struct {
@@ -177,7 +180,8 @@ func TestScreens(t *testing.T) {
 		{"ascii", 80, []string{"LC_ALL=C", "LANG=en_US.UTF-8", "NO_COLOR=1"}},
 		{"colour", 120, []string{"LC_ALL=C.UTF-8"}},
 	} {
-		s := newShop(t) // what looks at a shop leaves a trace there
+		// Each look needs its own shop, because a command that reads the database records a trace in it.
+		s := newShop(t)
 		term := openTTY(t, s.folder,
 			append(append(slices.Clone(s.env), "MAILROOM_TEST_NOW=2026-01-02T10:00:00Z"), look.env...), look.columns)
 		var all strings.Builder
@@ -210,7 +214,7 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-// firstDifference shows where two texts differ first.
+// firstDifference describes the first line in which two texts differ.
 func firstDifference(got, want string) string {
 	gots, wants := strings.Split(got, "\n"), strings.Split(want, "\n")
 	for i := range min(len(gots), len(wants)) {
@@ -223,8 +227,8 @@ func firstDifference(got, want string) string {
 
 var lastWord = regexp.MustCompile("(?:`[^`]+`\\S*|\\S+)$")
 
-// fits holds a line to a terminal's width, unless it ends in a word for which there is no room on any line. In ASCII
-// nothing else is ours; the texts of messages are in Chinese and Japanese.
+// fits checks that a line fits the terminal's width, unless it ends in a word that is too long for any line. In ASCII
+// it also checks that only wide characters are outside ASCII: the texts of messages are in Chinese and Japanese.
 func (s *shop) fits(look, screen, line string, columns int) {
 	s.t.Helper()
 	cells := 0
@@ -238,7 +242,7 @@ func (s *shop) fits(look, screen, line string, columns int) {
 	}
 	before := strings.TrimRight(lastWord.ReplaceAllString(line, ""), " ")
 	if screen == "help-send" && strings.HasPrefix(line, "    ") {
-		return // an example, which is there to be copied
+		return // an example, meant to be copied
 	}
 	if cells > columns && (len(before) > columns/2 || strings.Contains(strings.TrimSpace(before), " ")) {
 		s.t.Errorf("%s at %s columns: %q has %d", screen, look, line, cells)

@@ -10,14 +10,14 @@ import (
 	"mailroom/orchestrator/orchestratortest/helper"
 )
 
-// hereOnly are the scripts that do not run in a place behind ssh, and why.
+// hereOnly lists the scripts that do not run with a database behind ssh, with the reason.
 var hereOnly = map[string]string{
 	"serve": "a daemon", "serve_otlp": "the same", "serve_sessions": "the same", "signal_doctor": "the same", "invite": "the same", "console": "the same",
 	"ralph_ack": "environments that change: there it is that of the connection", "exec_transport": "the same", "demo": "the same",
 	"host_sessions": "hosts whose processes end, which is not seen from there",
 }
 
-// TestScriptsOverSSH runs the scripts with databases behind a program that runs mailroom as ssh does.
+// TestScriptsOverSSH runs the scripts with databases behind a program that stands in for ssh.
 func TestScriptsOverSSH(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()

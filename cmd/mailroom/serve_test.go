@@ -21,13 +21,13 @@ import (
 	"mailroom/commands/surface/cli"
 )
 
-// serving is a `mailroom serve` in a process of its own.
+// serving is a `mailroom serve` in its own process.
 type serving struct {
 	cmd     *exec.Cmd
 	address string
-	phone   string // address of the app for phones
+	phone   string // address of the phone app
 	logs    io.Reader
-	log     *bufio.Scanner // of logs
+	log     *bufio.Scanner // reads logs
 }
 
 func (o *office) serve(flags ...string) *serving {
@@ -35,7 +35,7 @@ func (o *office) serve(flags ...string) *serving {
 	return o.serveAt("127.0.0.1:0", flags...)
 }
 
-// serveAt is serve at an address.
+// serveAt starts a daemon that listens at an address.
 func (o *office) serveAt(listen string, flags ...string) *serving {
 	o.t.Helper()
 	s := &serving{cmd: o.network.within(o.command(append([]string{"serve", "--listen", listen, "--log-level", "info"}, flags...)...))}
@@ -63,7 +63,7 @@ func (o *office) serveAt(listen string, flags ...string) *serving {
 	return s
 }
 
-// until reads the log up to a line that says something.
+// until reads the log up to the first line that contains text.
 func (s *serving) until(t *testing.T, text string) {
 	t.Helper()
 	for s.log.Scan() {
@@ -74,7 +74,7 @@ func (s *serving) until(t *testing.T, text string) {
 	t.Fatalf("the log ends without %q", text)
 }
 
-// hold blocks deliveries to a jsonl file, as a rotation does, until the test ends.
+// hold blocks deliveries to a JSONL file until the test ends, as a rotation does.
 func hold(t *testing.T, path string) {
 	t.Helper()
 	side, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
@@ -87,11 +87,11 @@ func hold(t *testing.T, path string) {
 	}
 }
 
-// patience is how long a test waits for what another program does by itself.
+// patience is how long a test waits for something that another program does on its own.
 const patience = 2 * time.Minute
 
-// until asks again and again, and fails with what was awaited when it has not come about for too long. It pauses in
-// between, so that what it waits for has the processor.
+// until polls until reached returns true, and fails the test with what if that takes too long. It pauses between
+// polls to leave the processor to the program that it waits for.
 func (o *office) until(what string, reached func() bool) {
 	o.t.Helper()
 	again := time.NewTicker(20 * time.Millisecond)
@@ -103,14 +103,14 @@ func (o *office) until(what string, reached func() bool) {
 	}
 }
 
-// allRead reports whether an agent has read all its messages and no reader holds any. It is one statement: a lease that ends
-// between two would be seen by neither.
+// allRead reports whether an agent has read all its messages and no reader holds a lease. It uses one statement,
+// because two would miss a lease that ends between them.
 func (o *office) allRead(agent string) bool {
 	return o.rows(`SELECT (SELECT count(*) FROM agent_inbox WHERE recipient = '` + agent + `' AND read_at = '')
 		+ (SELECT count(*) FROM reading_lease)`)[0] == "0"
 }
 
-// await asks until a query gives one row.
+// await polls until a query returns exactly one row equal to want.
 func (o *office) await(query, want string) {
 	o.t.Helper()
 	o.until(fmt.Sprintf("%s gives %s", query, want), func() bool {
@@ -119,7 +119,8 @@ func (o *office) await(query, want string) {
 	})
 }
 
-// TestServeStops: a file that hangs delays no inbox; SIGTERM gives its message back without a rung and exits with 0.
+// TestServeStops checks that a blocked file delays no inbox, and that on SIGTERM the daemon releases the file's
+// message without counting a retry and exits with 0.
 func TestServeStops(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "held.jsonl")
@@ -156,7 +157,7 @@ func TestServeStops(t *testing.T) {
 	}
 }
 
-// TestServeStoppedWhileStarting: whoever asks a daemon to stop before it has begun gets status 0 too.
+// TestServeStoppedWhileStarting checks that a daemon that is stopped before it has started also exits with 0.
 func TestServeStoppedWhileStarting(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancelCause(t.Context())
@@ -168,7 +169,7 @@ func TestServeStoppedWhileStarting(t *testing.T) {
 	}
 }
 
-// TestServeSecondSignal: whoever asks twice does not wait for a delivery under way.
+// TestServeSecondSignal checks that a second signal ends the daemon without waiting for a delivery under way.
 func TestServeSecondSignal(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "held.jsonl")
@@ -183,7 +184,8 @@ func TestServeSecondSignal(t *testing.T) {
 	s.until(t, "stopping")
 	ended := make(chan int, 1)
 	go func() { ended <- exitStatus(t, s.cmd) }()
-	again := time.NewTicker(10 * time.Millisecond) // the first of them may come before the first signal is forgotten
+	// The first of these signals may arrive before the daemon has restored the default handling of signals.
+	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
 	for {
 		select {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// post asks a daemon with a token.
+// post runs a command on the daemon with a token.
 func (s *serving) post(token, command, params string) (*http.Response, error) {
 	req, err := http.NewRequest(http.MethodPost, s.address+"/v1/commands/"+command, strings.NewReader(params))
 	if err != nil {
@@ -22,8 +22,8 @@ func (s *serving) post(token, command, params string) (*http.Response, error) {
 	return http.DefaultClient.Do(req)
 }
 
-// TestServeHangsUp: a daemon that is asked to stop ends with status 0 though clients wait and listen; they hear of it,
-// and no message is lost to them.
+// TestServeHangsUp checks that a daemon that is stopped exits with 0 although clients wait and listen, that those
+// clients are notified, and that they lose no message.
 func TestServeHangsUp(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "a", "b")
@@ -75,8 +75,8 @@ func TestServeHangsUp(t *testing.T) {
 	}
 }
 
-// TestServeTellsNoToken: a token that another process issues works at once, and stops to when another process revokes
-// it; it is in no file and no line of the log.
+// TestServeTellsNoToken checks that a token issued by another process works at once, that it stops working when
+// another process revokes it, and that it appears in no file and no log line.
 func TestServeTellsNoToken(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "a", "b")

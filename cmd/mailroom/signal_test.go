@@ -16,11 +16,11 @@ import (
 	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
-// canary is a word of all that the tests below keep secret.
+// canary is a word in every text that the tests below keep secret.
 const canary = "Canary"
 
-// askers are the ways in which a command is run, with the logs of its processes at their fullest: each returns the
-// answer, or the failure.
+// askers returns the ways to run a command, with the log level of each process at debug. Each way returns the answer
+// or the error.
 func (o *office) askers(daemon *serving, logs *os.File) map[string]func(command, params string) string {
 	token := o.run("agent", "token", "builder")["token"].(string)
 	host := o.command(append(mcpWords("builder", "", false), "--log-level", "debug")...)
@@ -30,7 +30,7 @@ func (o *office) askers(daemon *serving, logs *os.File) map[string]func(command,
 		"invoke": func(command, params string) string {
 			cmd := o.command("invoke", command, "-", "--as", "builder", "--log-level", "debug")
 			cmd.Stdin, cmd.Stderr = strings.NewReader(params), logs
-			out, _ := cmd.Output() // what failed says so
+			out, _ := cmd.Output() // a failure is part of the output
 			return string(out)
 		},
 		"http": func(command, params string) string {
@@ -48,7 +48,7 @@ func (o *office) askers(daemon *serving, logs *os.File) map[string]func(command,
 	}
 }
 
-// body is the body of an answer.
+// body returns the body of a response.
 func (o *office) body(res *http.Response, err error) string {
 	o.t.Helper()
 	if err != nil {
@@ -62,15 +62,16 @@ func (o *office) body(res *http.Response, err error) string {
 	return string(body)
 }
 
-// TestSignalIsNowhereInClear: nothing of an encrypted question, its options, its context, its answer or an alert stands
-// in the database, its log, the logs of the processes, the traces or the metrics, whether it was taken or refused.
+// TestSignalIsNowhereInClear checks that no part of an encrypted question, its options, its context, its answer or an
+// alert appears in plain text in the database, its log, the logs of the processes, the traces or the metrics, whether
+// the command was accepted or refused.
 func TestSignalIsNowhereInClear(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "builder")
 	o.run("signal", "device", "approve", o.paired("pixel")["fingerprint"])
 	o.run("setting", "set", "signal.push_hosts", "127.0.0.1:9")
 	o.run("setting", "set", "signal.allow_private", "on")
-	o.phone("pixel", "subscribe", "https://127.0.0.1:9/push") // where nothing listens: the daemon tells in its log
+	o.phone("pixel", "subscribe", "https://127.0.0.1:9/push") // nothing listens there, which the daemon logs
 	logs, err := os.Create(filepath.Join(o.folder, "mailroom.db-logs"))
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +103,7 @@ func TestSignalIsNowhereInClear(t *testing.T) {
 	}
 	for _, path := range entries {
 		if info, err := os.Stat(path); err != nil || info.IsDir() {
-			continue // the keys; and what went meanwhile
+			continue // a folder of keys, or a file that was removed meanwhile
 		}
 		content, err := os.ReadFile(path)
 		if err != nil {
@@ -124,7 +125,7 @@ func TestSignalIsNowhereInClear(t *testing.T) {
 	}
 }
 
-// secretly asks, answers, tells and fails in one way.
+// secretly asks a question, answers it, sends an alert and makes a command fail, in one of the ways of askers.
 func secretly(t *testing.T, o *office, way string, run func(command, params string) string) {
 	t.Helper()
 	id := func(answer, key string) string {
@@ -177,7 +178,8 @@ func secretly(t *testing.T, o *office, way string, run func(command, params stri
 	}
 }
 
-// TestServeRemovesKeys: the daemon removes the keys of answers that were read, though nobody asks or reads any more.
+// TestServeRemovesKeys checks that the daemon removes the keys of answers that were read, even if nobody asks or
+// reads any more.
 func TestServeRemovesKeys(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "builder")
@@ -206,8 +208,8 @@ func TestServeRemovesKeys(t *testing.T) {
 	}
 }
 
-// TestWhoAsksSeals: on the command line and over `mailroom mcp` it is sealed, stored and opened without any other
-// process: no daemon runs, so none has the text.
+// TestWhoAsksSeals checks that the command line and `mailroom mcp` seal, store and open questions on their own: no
+// daemon runs that could see the text.
 func TestWhoAsksSeals(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "builder")

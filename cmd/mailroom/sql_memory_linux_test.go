@@ -14,7 +14,7 @@ import (
 	"mailroom/orchestrator/store/postgres"
 )
 
-// peak returns the most memory that a process has had, in MB.
+// peak returns the peak memory of a process in MB.
 func peak(t *testing.T, pid int) (mb int) {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -28,28 +28,28 @@ func peak(t *testing.T, pid int) (mb int) {
 	return mb >> 10
 }
 
-// watchesRaces reports whether the race detector, which takes several times the memory, is in this program.
+// watchesRaces reports whether this program was built with the race detector, which takes several times the memory.
 func watchesRaces() bool {
 	info, ok := debug.ReadBuildInfo()
 	return ok && slices.ContainsFunc(info.Settings,
 		func(s debug.BuildSetting) bool { return s.Key == "-race" && s.Value == "true" })
 }
 
-// times lists one expression many times.
+// times returns a list that repeats one expression n times.
 func times(n int, form string) string {
 	return strings.TrimSuffix(strings.Repeat(form+", ", n), ", ")
 }
 
-// TestMemoryOfQueries asks a daemon what would take gigabytes: in one row, in many small values, in what is sorted. It
-// says that it is too much, or answers in part, and its memory stays within some bounds.
+// TestMemoryOfQueries runs queries on a daemon that would take gigabytes: in one row, in many small values, or in a
+// sort. It checks that the daemon refuses them or returns part of the result, and that its memory stays bounded.
 func TestMemoryOfQueries(t *testing.T) {
 	t.Parallel()
 	many := "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) SELECT %s FROM n"
 	for name, c := range map[string]struct {
-		query, server string // that for a server, where it differs
+		query, server string // server is the query for a server, if it differs
 		status        int
 		says          string
-		most          int // MB
+		most          int // limit of memory in MB
 	}{
 		"a row of long values": {"SELECT " + times(24, "hex(zeroblob(16000000))"),
 			"SELECT " + times(24, "repeat('x', 32000000)"), 400, "bytes", 200},

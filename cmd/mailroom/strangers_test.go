@@ -16,14 +16,14 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// anID is a parameter that names something which may be another agent's.
+// anID is a parameter that holds the ID of something that may belong to another agent.
 type anID struct {
-	parameter string // COMMAND PARAMETER
-	params    string // of a call; %q is the id
+	parameter string // "COMMAND PARAMETER"
+	params    string // parameters of a call; %q is the ID
 	kind      string // message, thread, question or request
 }
 
-// idParameters are all parameters with an id that agents may give.
+// idParameters lists all parameters in which an agent may pass an ID.
 var idParameters = []anID{
 	{"acknowledge message_id", `{"message_id":%q}`, "message"},
 	{"cancel message_id", `{"message_id":%q}`, "message"},
@@ -71,7 +71,7 @@ var idParameters = []anID{
 	{"dead_letters_replay message_id", `{"message_id":%q}`, "message"},
 }
 
-// noForeignID are parameters that look like ids and name nothing of others.
+// noForeignID lists parameters that look like IDs but refer to nothing that belongs to another agent.
 var noForeignID = map[string]string{
 	"ralph_send id":          "it is to become the message's own, and each is one message's: that it is taken must be said",
 	"send_message sessionId": "a session is a name, known to all",
@@ -87,11 +87,11 @@ var noForeignID = map[string]string{
 	"ask_question projectId":                              "it is a word of the asker's",
 }
 
-// looksLikeID matches the names of parameters that hold an id.
+// looksLikeID matches the names of parameters that hold an ID.
 var looksLikeID = regexp.MustCompile(`(?i)^id$|[_a-z]id$|^reply_?to$|inReplyTo`)
 
-// A stranger, who neither sent nor got a message and takes no part in a thread, gets for its id the very answer that it
-// gets for one that does not exist, whatever command it asks.
+// TestStrangersLearnNothingOfAnID checks that an agent that neither sent nor received a message, and takes no part in
+// its thread, gets the same answer for its ID as for an ID that does not exist, with every command.
 func TestStrangersLearnNothingOfAnID(t *testing.T) {
 	t.Parallel()
 	m := newMatrix(t)
@@ -100,7 +100,7 @@ func TestStrangersLearnNothingOfAnID(t *testing.T) {
 	for _, p := range idParameters {
 		command, _, _ := strings.Cut(p.parameter, " ")
 		none := ids[p.kind][0]
-		none = none[:len(none)-10] + "0000000000" // of the same form, and nothing has it
+		none = none[:len(none)-10] + "0000000000" // same form, but assigned to nothing
 		want := m.answerTo("stranger", command, p.params, none)
 		for _, id := range ids[p.kind] {
 			if got := m.answerTo("stranger", command, p.params, id); got != want {
@@ -110,7 +110,7 @@ func TestStrangersLearnNothingOfAnID(t *testing.T) {
 	}
 }
 
-// Each parameter that holds an id stands in the table above.
+// TestIDsOfStrangersAreAllLookedAt checks that the tables above list every parameter that holds an ID.
 func TestIDsOfStrangersAreAllLookedAt(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{}
@@ -135,7 +135,7 @@ func TestIDsOfStrangersAreAllLookedAt(t *testing.T) {
 	}
 }
 
-// foreignIDs are ids, by their kind, of which the agent stranger must know nothing.
+// foreignIDs returns, by kind, IDs of things that the agent stranger must not learn about.
 func (m *matrix) foreignIDs() map[string][]string {
 	m.t.Helper()
 	send := func(to string) string {
@@ -174,7 +174,7 @@ func (m *matrix) foreignIDs() map[string][]string {
 	}
 }
 
-// deadLetter is the id of a message that failed.
+// deadLetter creates a failed message and returns its ID.
 func (m *matrix) deadLetter() string {
 	m.t.Helper()
 	_, err := messages.Send(m.t.Context(), m.router.Ledger, orchestrator.Draft{Sender: "writer", Recipient: "nobody"})
@@ -185,7 +185,7 @@ func (m *matrix) deadLetter() string {
 	return refused.MessageID
 }
 
-// question is the id of a question of the writer's, which may be taken back already.
+// question creates a question from writer, cancels it if cancelled is set, and returns its ID.
 func (m *matrix) question(cancelled bool) string {
 	m.t.Helper()
 	id, err := questions.NewSignalID(m.router.Ledger, "q-")
@@ -202,7 +202,7 @@ func (m *matrix) question(cancelled bool) string {
 	return id
 }
 
-// column is the first column of all rows that a query finds.
+// column returns the first column of all rows of a query.
 func (m *matrix) column(query string, args ...any) (values []string) {
 	m.t.Helper()
 	table, err := m.router.Query(m.t.Context(), query, store.Bound{Rows: 100}, args...)
@@ -215,11 +215,11 @@ func (m *matrix) column(query string, args ...any) (values []string) {
 	return values
 }
 
-// passing matches what two answers of the same kind differ in.
+// passing matches the IDs and times in which two answers of the same kind differ.
 var passing = regexp.MustCompile(`[a-z]+-[0-9A-HJKMNP-TV-Z]{26}|\d{4}-\d\d-\d\dT[\d:.]+Z`)
 
-// answerTo is what an agent gets for a call with an id: the answer or the failure, with ID in place of that id and * in
-// place of other ids and times.
+// answerTo runs a command with an ID as an agent and returns the answer or the error. ID replaces the given ID, and *
+// replaces other IDs and times.
 func (m *matrix) answerTo(agent, command, params, id string) string {
 	m.t.Helper()
 	d, err := config().Catalogue.Lookup(command)

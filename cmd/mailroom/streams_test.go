@@ -14,7 +14,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
-// exitStatus waits for a process and returns its exit status; -1 is a process that a signal ended.
+// exitStatus waits for a process and returns its exit status, or -1 if a signal ended it.
 func exitStatus(t *testing.T, cmd *exec.Cmd) int {
 	t.Helper()
 	err := cmd.Wait()
@@ -25,7 +25,7 @@ func exitStatus(t *testing.T, cmd *exec.Cmd) int {
 	return cmd.ProcessState.ExitCode()
 }
 
-// TestWaitUnmarksWhenNobodyReads: whoever asked has closed its end of the pipe. The process must live on to mark the
+// TestWaitUnmarksWhenNobodyReads checks that a process whose standard output is a closed pipe lives on to mark the
 // message as unread again.
 func TestWaitUnmarksWhenNobodyReads(t *testing.T) {
 	t.Parallel()
@@ -50,7 +50,8 @@ func TestWaitUnmarksWhenNobodyReads(t *testing.T) {
 	}
 }
 
-// TestByteOrderMarks: the mark that PowerShell writes before a text is no part of it, wherever one is read.
+// TestByteOrderMarks checks that a UTF-8 byte order mark, which PowerShell writes before a text, is skipped wherever
+// text is read.
 func TestByteOrderMarks(t *testing.T) {
 	t.Parallel()
 	const mark, line = "\ufeff", `{"sender":"a","recipient":"b","message_type":"note","payload":"ok"}`
@@ -90,7 +91,8 @@ func TestByteOrderMarks(t *testing.T) {
 			t.Errorf("%s sends %d messages; want %d", c.args, len(messages), c.sent)
 		}
 	}
-	for _, args := range []string{"send --as a b -", "invoke send -"} { // the mark of UTF-16 is not skipped, but named
+	// A UTF-16 byte order mark is not skipped but reported.
+	for _, args := range []string{"send --as a b -", "invoke send -"} {
 		cmd := o.command(strings.Fields(args)...)
 		cmd.Stdin = strings.NewReader("\xff\xfeS\x00E\x00")
 		if out, err := cmd.CombinedOutput(); err == nil ||
@@ -100,8 +102,8 @@ func TestByteOrderMarks(t *testing.T) {
 	}
 }
 
-// TestReadIsTakenBackWhenStopped: whoever asked has stopped reading, so that the answer gets stuck in a pipe that is
-// full. A signal ends the command all the same, and what was not shown is unread, however often the signal comes.
+// TestReadIsTakenBackWhenStopped checks that a signal ends a command whose output is blocked on a full pipe, and that
+// messages that it did not write out are unread again, however often the signal arrives.
 func TestReadIsTakenBackWhenStopped(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "a", "b --inbox-view")
@@ -130,11 +132,12 @@ func TestReadIsTakenBackWhenStopped(t *testing.T) {
 			t.Fatal(err)
 		}
 		in.Close()
-		if _, err := io.ReadFull(out, make([]byte, 1000)); err != nil { // it writes now
+		if _, err := io.ReadFull(out, make([]byte, 1000)); err != nil { // the command is writing now
 			t.Fatal(err)
 		}
 		release := enginetest.Jam(t, o.db)
-		for range 50 { // impatiently, while it waits for its turn to take the messages back
+		// Repeats the signal while the command waits for its turn to mark the messages as unread.
+		for range 50 {
 			if err := cmd.Process.Signal(c.stop); err != nil {
 				t.Fatal(err)
 			}
@@ -151,7 +154,7 @@ func TestReadIsTakenBackWhenStopped(t *testing.T) {
 	}
 }
 
-// TestOfSignalsUnderNohup: the tests that send signals do so also where they were started with SIGHUP ignored.
+// TestOfSignalsUnderNohup checks that the tests that send signals also pass if they are started with SIGHUP ignored.
 func TestOfSignalsUnderNohup(t *testing.T) {
 	t.Parallel()
 	const test = "TestReadIsTakenBackWhenStopped"
@@ -162,7 +165,7 @@ func TestOfSignalsUnderNohup(t *testing.T) {
 	}
 }
 
-// TestHangupIsLeftIgnored: what nohup has started goes on when its terminal is closed.
+// TestHangupIsLeftIgnored checks that a command started with SIGHUP ignored, as nohup does, goes on after a hangup.
 func TestHangupIsLeftIgnored(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "a", "b")
@@ -179,7 +182,8 @@ func TestHangupIsLeftIgnored(t *testing.T) {
 	s.interrupted()
 }
 
-// TestLinesAreAnsweredOneByOne: a line is answered while standard input stays open, and SIGINT ends the wait for more.
+// TestLinesAreAnsweredOneByOne checks that each line is answered while standard input stays open, and that SIGINT
+// ends the wait for more lines.
 func TestLinesAreAnsweredOneByOne(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "a", "b")

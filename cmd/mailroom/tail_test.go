@@ -24,7 +24,7 @@ func (o *office) tail(args ...string) *tailed {
 	return o.follow(o.command(append([]string{"tail"}, args...)...))
 }
 
-// follow starts a process that tails.
+// follow starts a process that runs tail.
 func (o *office) follow(cmd *exec.Cmd) *tailed {
 	o.t.Helper()
 	out, err := cmd.StdoutPipe()
@@ -38,7 +38,7 @@ func (o *office) follow(cmd *exec.Cmd) *tailed {
 	return &tailed{o.t, cmd, bufio.NewReader(out)}
 }
 
-// line reads a line.
+// line reads one line.
 func (s *tailed) line() string {
 	s.t.Helper()
 	text, err := s.out.ReadString('\n')
@@ -48,7 +48,7 @@ func (s *tailed) line() string {
 	return strings.TrimSpace(text)
 }
 
-// shows reads lines up to an event of a message, and returns how many events were left out before it.
+// shows reads lines up to an event of a message and returns how many events were left out before it.
 func (s *tailed) shows(event, id string) (leftOut int) {
 	s.t.Helper()
 	for {
@@ -67,7 +67,7 @@ func (s *tailed) shows(event, id string) (leftOut int) {
 	}
 }
 
-// interrupted presses Ctrl-C.
+// interrupted sends SIGINT, as Ctrl-C does, and checks the exit status.
 func (s *tailed) interrupted() {
 	s.t.Helper()
 	if err := s.cmd.Process.Signal(syscall.SIGINT); err != nil {
@@ -76,8 +76,8 @@ func (s *tailed) interrupted() {
 	want.Equal(s.t, "exit status", exitStatus(s.t, s.cmd), 130)
 }
 
-// TestTail: it shows the last events and then what happens, of all or of one agent, until Ctrl-C. A daemon that ends
-// does not end it.
+// TestTail checks that tail shows the last events and then new ones, of all agents or of one, until Ctrl-C, and that
+// it goes on when a daemon ends.
 func TestTail(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "a", "b", "c")
@@ -98,7 +98,7 @@ func TestTail(t *testing.T) {
 	third := o.run("send", "b", "three", "--as", "a")["message_id"].(string)
 	all.shows("created", third)
 	var e struct{ Recipient string }
-	for range 2 { // delivered, created; nothing of c
+	for range 2 { // delivered and created, none of c
 		if err := json.Unmarshal([]byte(ofB.line()), &e); err != nil || e.Recipient != "b" {
 			t.Errorf("%+v, %v", e, err)
 		}
@@ -107,8 +107,8 @@ func TestTail(t *testing.T) {
 	ofB.interrupted()
 }
 
-// TestTailLeavesOut: where more happens than it can write, it says how many events it has left out, and goes on with
-// the newest.
+// TestTailLeavesOut checks that tail, if events happen faster than it can write, reports how many it has left out and
+// goes on with the newest.
 func TestTailLeavesOut(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, "a", "b")
@@ -126,8 +126,7 @@ func TestTailLeavesOut(t *testing.T) {
 	s.interrupted()
 }
 
-// TestTailAfterRestore: when an earlier database is put in the place of the one that it reads, it says so once, and
-// goes on.
+// TestTailAfterRestore checks that tail reports once that the database was replaced by an earlier one, and goes on.
 func TestTailAfterRestore(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server has its own backups")

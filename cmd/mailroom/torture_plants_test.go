@@ -12,7 +12,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/torture"
 )
 
-// plants are bugs of an engine, each as it would show in what a run leaves. harm returns what the checker must name.
+// plants lists bugs of an engine, each as the traces that it would leave in the files of a run. harm returns text
+// that the checker's report must contain.
 var plants = []struct {
 	name, check string
 	harm        func(s *scene) (names string)
@@ -154,7 +155,8 @@ var plants = []struct {
 		ids := s.batch()
 		s.sql(`UPDATE witness SET lease_token = 'another' WHERE change = 'update' AND lease_token <> ''
 			AND message_id = ?`, ids[1])
-		return ids[1] + " was leased while " // ids[0], and all others of the batch: more than are listed
+		// While ids[0] and all others of the batch were leased: more than the report lists.
+		return ids[1] + " was leased while "
 	}},
 	{"overlapping leases of a row", "leases", func(s *scene) string {
 		id := s.victim(`SELECT message_id FROM witness WHERE change = 'update' AND lease_token <> ''`)
@@ -170,7 +172,8 @@ var plants = []struct {
 	{"overlapping leases in the trace", "leases", func(s *scene) string {
 		ids := s.tracedBatch()
 		s.sql(`UPDATE message_trace SET actor = 'another' WHERE event = 'claimed' AND message_id = ?`, ids[1])
-		return "claims " + ids[1] + " while " // ids[0], and all others of the batch: more than are listed
+		// While ids[0] and all others of the batch were claimed: more than the report lists.
+		return "claims " + ids[1] + " while "
 	}},
 	{"pair that changed places in a file", "arrival order", func(s *scene) string {
 		lines := s.lines()
@@ -200,8 +203,8 @@ var plants = []struct {
 	}},
 	{"second file in a folder", "arrivals", func(s *scene) string {
 		files := s.files()
-		f := files[0]                           // of many that now came late, the first
-		s.write("999999-again.json", f.content) // an id written by hand may be no name for a file
+		f := files[0]                           // the first of many that now arrived late
+		s.write("999999-again.json", f.content) // a handwritten ID may not be valid as a file name
 		return f.id + " appeared a second time in the folder of boxed"
 	}},
 	{"file that never arrived", "arrivals", func(s *scene) string {
@@ -216,7 +219,8 @@ var plants = []struct {
 	}},
 	{"file with the content of another", "arrivals", func(s *scene) string {
 		files := s.files()
-		quoted := func(f takenFile) []byte { return []byte(`"` + f.token + `"`) } // an id may hold the token, too
+		// The quotes are needed because an ID may contain the token too.
+		quoted := func(f takenFile) []byte { return []byte(`"` + f.token + `"`) }
 		s.write(files[0].name, bytes.Replace(files[0].content, quoted(files[0]), quoted(files[1]), 1))
 		return files[0].id + ": number "
 	}},
@@ -264,7 +268,7 @@ var plants = []struct {
 	{"dead letter that nobody was told of", "reports", func(s *scene) string {
 		id := s.victim(`SELECT message_id FROM message_trace WHERE event = 'failed'`)
 		s.sql(`UPDATE witness SET reply_to = '' WHERE reply_to = ?`, id)
-		return id + " died " // more than once if it was replayed
+		return id + " died " // more than once if the message was replayed
 	}},
 	{"message handed out twice", "readings", func(s *scene) string {
 		e := *s.handed()
@@ -279,7 +283,7 @@ var plants = []struct {
 				s.events[i].IDs = nil
 			}
 		}
-		return " was marked as read by " + e.Process // of each id, and not all are listed
+		return " was marked as read by " + e.Process // one line for each ID, and the report does not list all
 	}},
 	{"answer that says busy", "exits", func(s *scene) string {
 		s.events = append(s.events, history.Event{Kind: history.Fault, Process: "planted.1", Text: "exit status 75"})
@@ -291,8 +295,8 @@ var plants = []struct {
 	}},
 }
 
-// TestTortureFindsPlantedBugs tests the checker: what a run left passes as it is, and with each bug planted the bug is
-// found and named.
+// TestTortureFindsPlantedBugs tests the checker: it accepts the files of a run as they are, and finds and names each
+// planted bug.
 func TestTortureFindsPlantedBugs(t *testing.T) {
 	helper.Long(t)
 	t.Parallel()

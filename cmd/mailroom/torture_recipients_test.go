@@ -11,7 +11,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/history"
 )
 
-// takenFile is a file that the agent boxed got and took away.
+// takenFile is a file that the agent boxed received and moved away.
 type takenFile struct {
 	name, id, token, sender, priority string
 	at                                time.Time
@@ -20,7 +20,7 @@ type takenFile struct {
 
 func (s *scene) taken(name string) string { return filepath.Join(s.folder, "taken", "boxed", name) }
 
-// files are the files that boxed took away, in the order in which they arrived.
+// files returns the files that boxed moved away, in the order of their arrival.
 func (s *scene) files() (files []takenFile) {
 	s.t.Helper()
 	entries, err := os.ReadDir(s.taken(""))
@@ -70,8 +70,8 @@ func (s *scene) chtimes(name string, at time.Time) {
 	}
 }
 
-// filesOfAPair are two files of one sender and priority, in the order in which they arrived, whose messages never
-// failed; empty without any.
+// filesOfAPair returns two files of the same sender and priority whose messages never failed, in the order of their
+// arrival. Both are empty if there are no such files.
 func (s *scene) filesOfAPair() (first, second takenFile) {
 	s.t.Helper()
 	files := s.files()
@@ -85,7 +85,7 @@ func (s *scene) filesOfAPair() (first, second takenFile) {
 	return takenFile{}, takenFile{}
 }
 
-// told is what an agent's commands or its web server wrote down, in which a test plants a bug.
+// told is the diary that an agent's commands or its web server wrote, in which a test plants a bug.
 type told struct {
 	s       *scene
 	path    string
@@ -108,7 +108,7 @@ func (s *scene) told(agent string) *told {
 	return d
 }
 
-// save replaces the diary.
+// save writes the entries over the diary.
 func (d *told) save() {
 	d.s.t.Helper()
 	if err := os.Remove(d.path); err != nil {
@@ -126,13 +126,14 @@ func (d *told) save() {
 	}
 }
 
-// end is where the run that begins at i ended, 0 if it did not.
+// end returns the index of the entry that ends the run that begins at i, or i if the run did not end.
 func (d *told) end(i int) int {
 	return 1 + i + slices.IndexFunc(d.entries[i+1:],
 		func(e history.Entry) bool { return e.Ended && e.Run == d.entries[i].Run })
 }
 
-// smooth lists where runs began whose message was delivered at the first attempt, so that there is no other run for it.
+// smooth returns the indexes of entries that begin a run whose message was delivered at the first attempt, so that no
+// other run exists for the message.
 func (d *told) smooth() (list []int) {
 	for i, e := range d.entries {
 		if !e.Ended && d.end(i) > i && !d.s.climbed(e.MessageID, e.MessageID) &&
@@ -144,7 +145,7 @@ func (d *told) smooth() (list []int) {
 	return list
 }
 
-// repeat adds a second run.
+// repeat adds a second run of a message and returns the message's ID.
 func (s *scene) repeat(agent string) string {
 	d := s.told(agent)
 	i := d.smooth()[0]
@@ -156,7 +157,7 @@ func (s *scene) repeat(agent string) string {
 	return d.entries[i].MessageID
 }
 
-// neverRun takes a run away.
+// neverRun removes a run and returns its message's ID.
 func (s *scene) neverRun(agent string) string {
 	d := s.told(agent)
 	began := d.entries[d.smooth()[0]]
@@ -165,7 +166,7 @@ func (s *scene) neverRun(agent string) string {
 	return began.MessageID
 }
 
-// ended has a run end with another status.
+// ended changes the status with which a run ended and returns its message's ID.
 func (s *scene) ended(agent string, status int) string {
 	d := s.told(agent)
 	i := d.smooth()[0]
@@ -174,7 +175,7 @@ func (s *scene) ended(agent string, status int) string {
 	return d.entries[i].MessageID
 }
 
-// underAnotherID has a run come under another id.
+// underAnotherID changes the message ID with which a run began and returns the run.
 func (s *scene) underAnotherID(agent string) string {
 	d := s.told(agent)
 	i := d.smooth()[0]
@@ -183,7 +184,7 @@ func (s *scene) underAnotherID(agent string) string {
 	return d.entries[i].Run
 }
 
-// atOnce has a command begin before the one before it ends, and names both as the checker does.
+// atOnce makes a command begin before the previous one ends, and returns both as the checker names them.
 func (s *scene) atOnce() (began, while string) {
 	d := s.told("worked")
 	list := d.smooth()
@@ -198,10 +199,11 @@ func (s *scene) atOnce() (began, while string) {
 	return "", ""
 }
 
-// pairOfRuns are two runs for messages of one sender and priority, one behind the other; ok is false without any.
+// pairOfRuns returns the indexes of two runs, in order, for messages of the same sender and priority. ok is false if
+// there are none.
 func (d *told) pairOfRuns() (first, second int, ok bool) {
 	list := d.smooth()
-	pair := func(id string) string { // its sender and its priority
+	pair := func(id string) string { // the sender and the priority
 		return d.s.victim(`SELECT sender || priority FROM witness WHERE change = 'insert' AND message_id = '` + id +
 			`'`)
 	}
@@ -215,7 +217,7 @@ func (d *told) pairOfRuns() (first, second int, ok bool) {
 	return 0, 0, false
 }
 
-// swapRuns has the second of two messages of one pair come first.
+// swapRuns swaps two runs of the same sender and priority, and returns the ID of the message that came first before.
 func (s *scene) swapRuns(agent string) string {
 	d := s.told(agent)
 	i, j, _ := d.pairOfRuns()
@@ -225,13 +227,13 @@ func (s *scene) swapRuns(agent string) string {
 	return b.MessageID
 }
 
-// refusal is a message to posted that failed an attempt, and was not refused.
+// refusal selects messages to posted that failed an attempt for another reason than a refusal.
 const refusal = `SELECT t.message_id FROM message_trace t JOIN witness w ON w.change = 'insert'
 	AND w.message_id = t.message_id
 	WHERE t.event = 'attempt_failed' AND w.recipient = 'posted' AND t.error NOT LIKE '%refuses%'
 	  AND t.error NOT LIKE 'the attempt took%' AND t.error NOT LIKE 'the delivering%'`
 
-// hasRuns reports whether there is something to plant bugs in, in the folders and the diaries.
+// hasRuns reports whether the folders and the diaries contain what the planted bugs need.
 func (s *scene) hasRuns() bool {
 	s.t.Helper()
 	if a, _ := s.filesOfAPair(); a.id == "" {

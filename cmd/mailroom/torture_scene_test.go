@@ -17,14 +17,14 @@ import (
 	"mailroom/orchestrator/orchestratortest/torture"
 )
 
-// scene is a copy of what a run left, in which a test plants a bug.
+// scene is a copy of the files of a run, in which a test plants a bug.
 type scene struct {
 	t      *testing.T
 	folder string
 	events []history.Event
 }
 
-// plantable makes runs until one has something to plant every bug in.
+// plantable repeats runs until one leaves files in which every bug can be planted.
 func plantable(t *testing.T) string {
 	t.Helper()
 	for length := 4 * time.Second; ; length *= 2 {
@@ -61,7 +61,7 @@ func copied(t *testing.T, folder string) *scene {
 	if err := os.CopyFS(s.folder, os.DirFS(folder)); err != nil {
 		t.Fatal(err)
 	}
-	// In the order of these times the files of a folder arrived.
+	// The checker takes the modification times as the order in which the files of a folder arrived.
 	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
@@ -99,7 +99,7 @@ func (s *scene) sql(statement string, args ...any) {
 	}
 }
 
-// dismiss sends the witness away.
+// dismiss removes the witness from the database.
 func (s *scene) dismiss() {
 	s.t.Helper()
 	if err := history.Dismiss(s.t.Context(), filepath.Join(s.folder, "mailroom.db")); err != nil {
@@ -107,7 +107,7 @@ func (s *scene) dismiss() {
 	}
 }
 
-// victim is the id in the middle of what a query selects.
+// victim returns the middle one of the IDs that a query selects.
 func (s *scene) victim(query string) (id string) {
 	s.t.Helper()
 	db := s.open()
@@ -120,7 +120,8 @@ func (s *scene) victim(query string) (id string) {
 	return id
 }
 
-// acknowledged lists the sends that were answered, for a query: a sender may have been killed before its answer.
+// acknowledged returns the IDs of the acknowledged sends as an SQL list. Others may be unacknowledged because their
+// sender was killed.
 func (s *scene) acknowledged() string {
 	var ids []string
 	for _, e := range s.events {
@@ -143,7 +144,7 @@ func (s *scene) number(query string, args ...any) (n int) {
 	return n
 }
 
-// unwrite takes one row out of the trace so that no gap shows: as if it had never been written.
+// unwrite deletes one row of the trace in such a way that no gap shows, as if the row had never been written.
 func (s *scene) unwrite(event, like string) string {
 	s.t.Helper()
 	where := fmt.Sprintf(`event = '%s' AND ('%s' = '' OR error LIKE '%s')`, event, like, like)
@@ -159,7 +160,8 @@ func (s *scene) unwrite(event, like string) string {
 	return id
 }
 
-// batch returns two messages of one pair that were once claimed together, in the order of the witness, and never else.
+// batch returns two messages of the same sender and recipient that were claimed together once, and never again, in
+// the order of the witness.
 func (s *scene) batch() []string {
 	s.t.Helper()
 	return s.victims(`SELECT a.message_id || ' ' || b.message_id FROM witness a
@@ -172,7 +174,8 @@ func (s *scene) batch() []string {
 		  	AND t.message_id IN (a.message_id, b.message_id))`)
 }
 
-// tracedBatch is batch in the order of the trace, which need not be the witness's.
+// tracedBatch returns two messages of the same sender and recipient that were claimed together once, and never again,
+// in the order of the trace, which may differ from that of the witness.
 func (s *scene) tracedBatch() []string {
 	s.t.Helper()
 	return s.victims(`SELECT a.message_id || ' ' || b.message_id
@@ -185,14 +188,14 @@ func (s *scene) tracedBatch() []string {
 		  	AND t.message_id IN (a.message_id, b.message_id))`)
 }
 
-// climbed reports whether one of two messages ever failed an attempt, or lost its lease.
+// climbed reports whether one of two messages ever failed an attempt, lost its lease or was replayed.
 func (s *scene) climbed(a, b string) bool {
 	return s.number(`SELECT count(*) FROM message_trace WHERE event IN ('attempt_failed','released','replayed')
 		AND message_id IN (?, ?)`, a, b) > 0
 }
 
-// handed is one event that handed out messages, or nil: by a process that lived (one that was killed may have marked
-// what nobody saw), the first of them one that was handed out once.
+// handed returns an event that handed out messages, or nil if there is none. Its process was not killed, because a
+// killed one may have marked messages that nobody saw, and its first message was handed out only once.
 func (s *scene) handed() *history.Event {
 	s.t.Helper()
 	killed, times := map[string]bool{}, map[string]int{}
@@ -236,7 +239,7 @@ func (s *scene) setLines(lines [][]byte) {
 	}
 }
 
-// sentLine is a line of a file, as far as tests ask.
+// sentLine holds the fields of a line of a JSONL file that the tests use.
 type sentLine struct {
 	MessageID string `json:"message_id"`
 	Sender    string `json:"sender"`

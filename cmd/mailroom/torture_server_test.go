@@ -13,12 +13,12 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// tortureFor is how long torture on a server goes on.
+// tortureFor is the duration of a torture run on a server.
 var tortureFor = flag.Duration("torture-for", 30*time.Second, "how long torture on a server goes on")
 
-// TestTortureOnAServer does the same to processes on a PostgreSQL server, three machines' worth, which is restarted
-// meanwhile as after a power failure. A command may find that it cannot have the database; what was acknowledged is
-// held to all promises.
+// TestTortureOnAServer runs the torture with the processes of three machines on a PostgreSQL server, which restarts
+// meanwhile as after a power failure. A command may fail because the database is unavailable, but every promise must
+// hold for what was acknowledged.
 func TestTortureOnAServer(t *testing.T) {
 	report := tortureOnAServer(t, func(server string) (address string, restart func() error) {
 		return server, func() error { return postgrestest.Restart(server) }
@@ -29,7 +29,7 @@ func TestTortureOnAServer(t *testing.T) {
 	}
 }
 
-// TestTortureBehindAPooler does it behind pgbouncer, which is killed and started again instead of the server.
+// TestTortureBehindAPooler runs the torture behind pgbouncer, which is killed and restarted instead of the server.
 func TestTortureBehindAPooler(t *testing.T) {
 	tortureOnAServer(t, func(server string) (address string, restart func() error) {
 		pool := postgrestest.Pool(t, server, "transaction")

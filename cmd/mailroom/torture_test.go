@@ -10,12 +10,12 @@ import (
 	"mailroom/orchestrator/orchestratortest/torture"
 )
 
-// tortureSeed makes a run of TestTorture again.
+// tortureSeed is the seed with which TestTorture repeats a run.
 var tortureSeed = flag.Uint64("torture-seed", 0, "seed of TestTorture; 0 draws one")
 
-// TestTorture is the short form of `make torture`: for half a minute, senders, daemons, readers and cleaners are killed
-// with SIGKILL, stopped, and have a folder taken away, while a command and a web server do well, badly or slowly. Then
-// everything that anybody was told must be true.
+// TestTorture is the short form of `make torture`. For half a minute, senders, daemons, readers and cleaners are
+// killed with SIGKILL or stopped and lose a folder, while a command and a web server succeed, fail or are slow.
+// Afterwards, everything that was reported to anyone must be true.
 func TestTorture(t *testing.T) {
 	t.Parallel()
 	seed := *tortureSeed
@@ -42,7 +42,7 @@ func TestTorture(t *testing.T) {
 	os.RemoveAll(folder)
 }
 
-// tortured makes a run in a folder that stays.
+// tortured runs the torture in a folder that is kept.
 func tortured(t *testing.T, c torture.Config) (torture.Report, string) {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "mailroom-torture-")

@@ -14,17 +14,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tty is a shell in a terminal of its own: programs in it see a terminal of so many columns, as a person's would be.
+// tty is a shell in its own terminal, whose programs see a terminal of a given number of columns.
 type tty struct {
 	t      *testing.T
 	master *os.File
-	script *os.File // what the shell runs, line by line; nil for one that reads what is typed
+	script *os.File // commands for the shell, line by line; nil if the shell reads the terminal
 	shell  *exec.Cmd
 	chunks chan string
-	text   string // what came since the last command
+	text   string // output since the last command
 }
 
-// openTTY starts bash in a folder. With arguments it gets those; without, it runs what is given to run.
+// openTTY starts bash in a folder. With args, bash gets those arguments; without, it runs the commands written to
+// script.
 func openTTY(t *testing.T, folder string, env []string, columns int, args ...string) *tty {
 	t.Helper()
 	master, slave, err := openPTY(columns)
@@ -68,7 +69,7 @@ func openTTY(t *testing.T, folder string, env []string, columns int, args ...str
 	return term
 }
 
-// openPTY returns the two ends of a new terminal.
+// openPTY returns the two ends of a new pseudoterminal.
 func openPTY(columns int) (master, slave *os.File, err error) {
 	if master, err = os.OpenFile("/dev/ptmx", os.O_RDWR, 0); err != nil {
 		return nil, nil, err
@@ -87,8 +88,8 @@ func openPTY(columns int) (master, slave *os.File, err error) {
 	return master, slave, err
 }
 
-// await waits until what came is as wanted. It reports whether that happened before the terminal's end, or within half
-// a minute.
+// await reads output until wanted returns true for it. It reports whether that happened within half a minute and
+// before the terminal closed.
 func (term *tty) await(wanted func(text string) bool) bool {
 	limit := time.NewTimer(30 * time.Second)
 	defer limit.Stop()
@@ -106,10 +107,11 @@ func (term *tty) await(wanted func(text string) bool) bool {
 	return true
 }
 
-// ended is what the shell prints after a command: its exit status between two characters that nothing else prints.
+// ended matches the exit status that the shell prints after a command, between two characters that nothing else
+// prints.
 var ended = regexp.MustCompile("\x01(\\d+)\x02")
 
-// run runs a command in the shell, and returns what it printed and its exit status.
+// run runs a command in the shell and returns its output and its exit status.
 func (term *tty) run(command string) (printed, status string) {
 	term.t.Helper()
 	if _, err := fmt.Fprintf(term.script, "%s\n__=$?; printf '\\001%%d\\002' $__; (exit $__)\n", command); err != nil {
@@ -124,7 +126,7 @@ func (term *tty) run(command string) (printed, status string) {
 	return printed, status
 }
 
-// start runs a command that goes on until it is interrupted, in place of the shell.
+// start replaces the shell with a command that runs until it is interrupted.
 func (term *tty) start(command string) {
 	term.t.Helper()
 	if _, err := fmt.Fprintf(term.script, "exec %s\n", command); err != nil {
@@ -132,10 +134,11 @@ func (term *tty) start(command string) {
 	}
 }
 
-// interrupt is what Ctrl-C types.
+// interrupt is the character that Ctrl-C types.
 const interrupt = "\x03"
 
-// finish types what ends a command that was started, waits for that, and returns the exit status, -1 for none.
+// finish types text that ends a started command, waits for the end, and returns the exit status, or -1 if there is
+// none.
 func (term *tty) finish(typed string) int {
 	term.t.Helper()
 	if _, err := term.master.WriteString(typed); err != nil {
@@ -146,7 +149,7 @@ func (term *tty) finish(typed string) int {
 	return term.shell.ProcessState.ExitCode()
 }
 
-// close ends the shell and what it started, as a terminal does that is closed.
+// close ends the shell and the programs that it started, as closing a terminal does.
 func (term *tty) close() {
 	if term.script != nil {
 		term.script.Close()

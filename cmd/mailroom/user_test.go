@@ -19,13 +19,13 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// phoneOf is a phone of the user's whose router is a test's own.
+// phoneOf is a phone of the user in a test that has its own router.
 type phoneOf struct {
 	m *matrix
 	pocket
 }
 
-// newPhone pairs a phone and has it approved.
+// newPhone pairs and approves a phone.
 func newPhone(m *matrix) *phoneOf {
 	m.t.Helper()
 	key, err := age.GenerateX25519Identity()
@@ -47,13 +47,13 @@ func newPhone(m *matrix) *phoneOf {
 	return &phoneOf{m, pocket{d.ID, key.String()}}
 }
 
-// onScreen is what a phone shows of a question or an alert.
+// onScreen is a question or an alert as a phone shows it.
 type onScreen struct {
 	ID, From, Question, Message, AlertType string
 	Options                                []string
 }
 
-// look returns the only question that is open, and the newest alert.
+// look returns the only open question and the newest alert.
 func (p *phoneOf) look() (question, alert *onScreen) {
 	p.m.t.Helper()
 	asked, err := questions.List(p.m.t.Context(), p.m.router.Ledger, questions.Filter{Status: questions.Pending})
@@ -86,7 +86,7 @@ func (p *phoneOf) open(id string) *onScreen {
 	return s
 }
 
-// say answers a question with the index of an option, or with a text.
+// say answers a question with the index of an option or with text.
 func (p *phoneOf) say(q *onScreen, what string) {
 	p.m.t.Helper()
 	if err := p.answer(p.m.t.Context(), p.m.router, q.ID, what); err != nil {
@@ -97,17 +97,17 @@ func (p *phoneOf) say(q *onScreen, what string) {
 // deliver runs deliver_all.
 func (m *matrix) deliver() { m.run("", "default", "deliver_all", `{}`) }
 
-// Whatever vocabulary an agent writes to the user in, the phone shows it, sealed; and who asked reads the answer in its
-// own.
+// TestEveryVocabularyWritesToTheUser checks that the phone shows, after opening the seal, what an agent writes to the
+// user in any vocabulary, and that the asker reads the answer in its own vocabulary.
 func TestEveryVocabularyWritesToTheUser(t *testing.T) {
 	t.Parallel()
 	m := newMatrix(t)
 	p := newPhone(m)
 	for _, c := range []struct {
 		name, command, params string
-		question, alert       string // what is shown; "question|options" where it asks
-		says                  string // the phone: a text, or the index of an option
-		read, answer          string // how the asker reads, and what it finds there; {id} is the message's id
+		question, alert       string // what the phone shows; "question|options" if the message asks
+		says                  string // the phone's answer: a text or the index of an option
+		read, answer          string // how the asker reads, and the result; {id} is the message's ID
 	}{
 		{name: "relay", command: "send_message",
 			params:   `{"target":"user","message_type":"QUERY","message":"Which branch?","context":"release","priority":"high"}`,
@@ -205,7 +205,7 @@ func TestEveryVocabularyWritesToTheUser(t *testing.T) {
 	}
 }
 
-// count is the first value of a query.
+// count returns the first value of a query.
 func (m *matrix) count(query string) string {
 	m.t.Helper()
 	table, err := m.router.Query(m.t.Context(), query, store.Bound{Rows: 1})
@@ -215,7 +215,8 @@ func (m *matrix) count(query string) string {
 	return fmt.Sprint(table.Rows.Values()[0][0])
 }
 
-// What was forged, and what nobody can open any more, does not come back as an answer.
+// TestForgedAnswerToAMessage checks that a forged answer, or one that nobody can open any more, does not reach the
+// asker.
 func TestForgedAnswerToAMessage(t *testing.T) {
 	t.Parallel()
 	m := newMatrix(t)
@@ -242,7 +243,8 @@ func TestForgedAnswerToAMessage(t *testing.T) {
 	}
 }
 
-// A key that cannot be read at the moment costs nobody the answer; one that is gone ends the question with a report.
+// TestAnswerIsKeptWhileItsKeyCannotBeRead checks that an answer is kept while its key cannot be read, and that a
+// question whose key is gone ends with a report.
 func TestAnswerIsKeptWhileItsKeyCannotBeRead(t *testing.T) {
 	t.Parallel()
 	m := newMatrix(t)
@@ -256,7 +258,7 @@ func TestAnswerIsKeptWhileItsKeyCannotBeRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(key, []byte("{"), 0o600); err != nil { // as when a descriptor or the disk is missing
+	if err := os.WriteFile(key, []byte("{"), 0o600); err != nil { // as if a file descriptor or the disk were missing
 		t.Fatal(err)
 	}
 	if err := signal.NewUser(m.router.Ledger).(orchestrator.Returning).Return(t.Context()); orchestrator.CodeOf(err) != orchestrator.Unavailable {
@@ -286,7 +288,8 @@ func TestAnswerIsKeptWhileItsKeyCannotBeRead(t *testing.T) {
 	}
 }
 
-// Who writes into the table that a question was asked by another message does not get its answer.
+// TestAnswerOfAnotherGoesNowhere checks that a forged asker of a question, or a forged sender of the message that
+// asked, does not get the answer.
 func TestAnswerOfAnotherGoesNowhere(t *testing.T) {
 	t.Parallel()
 	m := newMatrix(t)
@@ -303,7 +306,7 @@ func TestAnswerOfAnotherGoesNowhere(t *testing.T) {
 	m.deliver()
 	m.exec(`UPDATE signal_questions SET asker = 'writer' WHERE question_id = ?`, sealed)
 
-	// Nor who writes that the message which asked is its own.
+	// The same holds for a forged sender of the message that asked.
 	asks := m.value(m.run("writer", "default", "send_message",
 		`{"target":"user","message_type":"QUERY","message":"Which branch?"}`), "messageId")
 	m.deliver()
@@ -320,7 +323,7 @@ func TestAnswerOfAnotherGoesNowhere(t *testing.T) {
 	}
 }
 
-// exec changes the table as any program could.
+// exec changes the table directly, as any program could.
 func (m *matrix) exec(statement string, args ...any) {
 	m.t.Helper()
 	db := enginetest.Plain(m.t, m.router.Path())
@@ -330,7 +333,8 @@ func (m *matrix) exec(statement string, args ...any) {
 	}
 }
 
-// A question that is written into the table while there is no phone is tried again; its trace says what to do.
+// TestQuestionByHandWithoutAPhone checks that a question inserted into the table while no phone is paired is retried,
+// and that its trace contains what to do.
 func TestQuestionByHandWithoutAPhone(t *testing.T) {
 	t.Parallel()
 	m := newMatrix(t)
@@ -344,8 +348,9 @@ func TestQuestionByHandWithoutAPhone(t *testing.T) {
 	}
 }
 
-// What tells the user something while there is no device is kept as an alert, waits, says so, and is delivered with the
-// first device that is approved; it is told once. A device that is active in the table only does not count.
+// TestAlertToTheUserWaitsForADevice checks that a message that informs the user is kept as an alert while there is no
+// device, with a note that it waits, and is delivered once when the first device is approved. A device that is active
+// only in the table does not count.
 func TestAlertToTheUserWaitsForADevice(t *testing.T) {
 	t.Parallel()
 	m := newMatrix(t)
@@ -416,8 +421,8 @@ func TestAlertToTheUserWaitsForADevice(t *testing.T) {
 	}
 }
 
-// A message to the user that is no question of its form fails at once, and its sender is told what is wrong with it;
-// the phone shows nothing. An empty list of options asks for a text.
+// TestMalformedMessagesToTheUser checks that a malformed question to the user fails at once with a reason for its
+// sender, and that the phone shows nothing. An empty list of options asks for a text.
 func TestMalformedMessagesToTheUser(t *testing.T) {
 	t.Parallel()
 	m := newMatrix(t)

@@ -9,8 +9,8 @@ import (
 	"mailroom/commands/surface/hook"
 )
 
-// TestOnlyThePhonesAnswerIsVerified: a model is told that its user has answered on a paired phone when that is so, and
-// neither when the answer was changed in the table nor when somebody else has written it.
+// TestOnlyThePhonesAnswerIsVerified checks that a model is told that its user answered on a paired phone only if that
+// is true: not if the answer was changed in the table or written by somebody else.
 func TestOnlyThePhonesAnswerIsVerified(t *testing.T) {
 	t.Parallel()
 	m := newMatrix(t)

@@ -18,8 +18,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/enginetest"
 )
 
-// nextVersion is the program as the next version will be: built from these sources and one more migration. The
-// environment variable oldestEnv says which programs may still use what it has migrated.
+// nextVersion builds the program as its next version would be: from these sources and one more migration. The
+// environment variable oldestEnv sets the oldest version that may still use the migrated tables.
 var nextVersion = sync.OnceValues(func() (program string, err error) {
 	tables, err := filepath.Abs("../../orchestrator/store/sqlite/tables")
 	if err != nil {
@@ -55,18 +55,20 @@ var nextVersion = sync.OnceValues(func() (program string, err error) {
 
 const oldestEnv = "MAILROOM_TEST_OLDEST"
 
-// living are programs of this version that have a database open, and one of the next version for it.
+// living holds programs of this version that have a database open, and the next version of the program for that
+// database.
 type living struct {
 	*office
-	next   *office // the same database, by the next version
+	next   *office // the same database, with the next version
 	tools  *mcp.ClientSession
 	daemon *serving
 	lines  *sender
 	watch  *exec.Cmd
-	folder string // that watch looks at
+	folder string // folder that watch observes
 }
 
-// newLiving starts them, and has each do something. oldest is the oldest version that may go on, as seen from this one.
+// newLiving starts the programs and uses each once. oldest is the oldest version that may go on, relative to this
+// one.
 func newLiving(t *testing.T, oldest int) *living {
 	t.Helper()
 	enginetest.OfAFile(t, "the tables of a server have had one version only")
@@ -107,7 +109,7 @@ func newLiving(t *testing.T, oldest int) *living {
 	return l
 }
 
-// tell has the MCP server of this version send a message, and returns its answer.
+// tell sends a message through the MCP server of this version and returns its answer.
 func (l *living) tell(target, text string) map[string]any {
 	l.t.Helper()
 	result, err := l.tools.CallTool(l.t.Context(), &mcp.CallToolParams{Name: "send_message", Arguments: map[string]any{
@@ -122,8 +124,8 @@ func (l *living) tell(target, text string) map[string]any {
 	return answer
 }
 
-// TestOlderProgramsGoOn: programs of this version that have the database open when a newer one changes its tables go on
-// if that change allows it, and what the two versions write reaches the other.
+// TestOlderProgramsGoOn checks that programs of this version that have the database open go on after a newer version
+// has changed its tables, if that change allows it, and that each version reads what the other writes.
 func TestOlderProgramsGoOn(t *testing.T) {
 	t.Parallel()
 	l := newLiving(t, 0)
@@ -144,8 +146,8 @@ func TestOlderProgramsGoOn(t *testing.T) {
 	l.checkHistory()
 }
 
-// TestOlderProgramsStepBack: where the change does not allow it, they write nothing more. An MCP server answers each
-// call with what to do, a daemon and a watch say it and end, and nothing is lost.
+// TestOlderProgramsStepBack checks that programs of this version write nothing more if the change does not allow it.
+// An MCP server answers each call with what to do, a daemon and a watch report it and exit, and no message is lost.
 func TestOlderProgramsStepBack(t *testing.T) {
 	t.Parallel()
 	l := newLiving(t, +1)

@@ -27,7 +27,7 @@ import (
 )
 
 // matrix is a database in which one agent writes in every vocabulary and another reads in every vocabulary. The two
-// work in different sessions, so that the session has to be shown.
+// work in different sessions, so that readers must show the session.
 type matrix struct {
 	t      *testing.T
 	router *delivery.Engine
@@ -54,7 +54,7 @@ func newMatrix(t *testing.T) *matrix {
 	return m
 }
 
-// run runs a command, which must succeed, as somebody ("" is the administrator) in a session.
+// run runs a command, which must succeed, as an agent in a session. An empty name is the administrator.
 func (m *matrix) run(as, session, command, params string, args ...any) commands.Answer {
 	m.t.Helper()
 	answer := m.ask(as, session, command, params, args...)
@@ -64,7 +64,7 @@ func (m *matrix) run(as, session, command, params string, args ...any) commands.
 	return answer
 }
 
-// ask is run for an answer that is not written yet.
+// ask runs a command and returns an answer that has not been settled yet.
 func (m *matrix) ask(as, session, command, params string, args ...any) commands.Answer {
 	m.t.Helper()
 	d, err := config().Catalogue.Lookup(command)
@@ -80,7 +80,7 @@ func (m *matrix) ask(as, session, command, params string, args ...any) commands.
 	return answer
 }
 
-// value is the value of a key at the top of an answer.
+// value returns the value of a top-level key of an answer.
 func (m *matrix) value(answer commands.Answer, key string) string {
 	m.t.Helper()
 	var fields map[string]any
@@ -91,7 +91,7 @@ func (m *matrix) value(answer commands.Answer, key string) string {
 	return fmt.Sprint(fields[key])
 }
 
-// row is all that the tables have of the last message to the reader.
+// row returns all columns of the last message to reader.
 func (m *matrix) row() (columns map[string]string) {
 	m.t.Helper()
 	columns = map[string]string{}
@@ -108,7 +108,7 @@ func (m *matrix) row() (columns map[string]string) {
 	return columns
 }
 
-// The readers, each with what it shows as one text.
+// readers lists the ways to read, each with its output as one text.
 var readers = []struct {
 	name string
 	read func(m *matrix) string
@@ -136,23 +136,25 @@ func (m *matrix) shown(answer commands.Answer) string {
 	return string(body)
 }
 
-// given is one value that a sender gave. In it {NAME} stands for what the send, or the row, says under that name.
+// given is a value that a sender set. In the value, {NAME} stands for the field or column of that name in the answer
+// to the send or in the row.
 type given struct {
-	column string // of agent_message in which it stands; ack_within is acknowledgement_due's
+	column string // column of agent_message; ack_within is from acknowledgement_due
 	value  string
-	only   string            // readers that show it, with spaces between; "" is all
-	as     map[string]string // by reader, what it shows instead of the value itself
+	only   string            // readers that show the value, separated by spaces; "" is all
+	as     map[string]string // by reader, the text shown instead of the value
 }
 
 const everybodyButPoll = "wait relay team ralph coral xml"
 
-// A word stands for a priority everywhere but in the rows and in the router's own vocabulary.
+// urgent returns how each reader shows a priority: as a number in the router's own vocabulary, as a word in the
+// others.
 func urgent(number string) map[string]string {
 	return map[string]string{"wait": `"priority":` + number, "poll": `"priority":` + number, "relay": "urgent",
 		"team": "urgent", "ralph": "urgent", "coral": "urgent", "xml": "urgent"}
 }
 
-// named looks for a key, where the value is a number that may stand in any time or id.
+// named makes every reader look for a key, because the value is a number that may occur in any time or ID.
 func named(key string) map[string]string {
 	as := map[string]string{}
 	for _, r := range readers {
@@ -161,7 +163,7 @@ func named(key string) map[string]string {
 	return as
 }
 
-// quoted is a text with what XML and JSON have to escape, as each reader shows it.
+// quoted is a text with characters that XML and JSON escape.
 const quoted = "<b> & \"q\"\\n\\u00e9"
 
 func inJSON(prefix string) map[string]string {
@@ -292,8 +294,9 @@ var sent = []struct {
 	}},
 }
 
-// TestEveryVocabularyReadsEveryOther: whatever a sender gave in one vocabulary stands in the row, and each reader shows
-// it or does not as the table says: nothing is lost on the way, and nothing is hidden that a reader is thought to see.
+// TestEveryVocabularyReadsEveryOther checks that every value that a sender set in any vocabulary is in the row, and
+// that each reader shows it or not, as the table specifies: nothing is lost, and nothing is hidden that a reader
+// should show.
 func TestEveryVocabularyReadsEveryOther(t *testing.T) {
 	t.Parallel()
 	for _, s := range sent {
@@ -309,7 +312,7 @@ func TestEveryVocabularyReadsEveryOther(t *testing.T) {
 				values["expires_at"] = row["expires_at"]
 				shown := reader.read(m)
 				if reader.name == "poll" {
-					m.run("reader", "default", "wait", `{"timeout":0}`) // out of the way of the next
+					m.run("reader", "default", "wait", `{"timeout":0}`) // hide it from the next reader
 				}
 				for _, g := range s.values {
 					checkGiven(t, reader.name, &g, values, row, shown)
@@ -339,8 +342,8 @@ func checkGiven(t *testing.T, reader string, g *given, values, row map[string]st
 	}
 }
 
-// TestVocabulariesAreDocumented: docs/vocabularies.md names every key of every vocabulary's messages and sends, every
-// column of agent_message, and every command with its place on the command line and as a tool.
+// TestVocabulariesAreDocumented checks that docs/vocabularies.md names every key of the messages and sends of every
+// vocabulary, every column of agent_message, and every command with its form on the command line and as a tool.
 func TestVocabulariesAreDocumented(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "vocabularies.md"))

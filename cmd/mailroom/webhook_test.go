@@ -12,8 +12,9 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
-// An agent with a webhook, from the command line to its server: it must be allowed to be on this machine, verifies what
-// it gets with the secret that the command showed, and says at last that it is gone.
+// TestWebhookAgent tests an agent with a webhook from the command line to its server: the address must be allowed to
+// be on this machine, the server verifies requests with the secret that the command printed, and finally answers that
+// it is gone.
 func TestWebhookAgent(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -100,14 +101,14 @@ func TestWebhookAgent(t *testing.T) {
 	query(`SELECT disabled FROM agents WHERE name = 'hook'`, "no longer exists")
 	query(`SELECT status FROM agent_message WHERE message_id = '`+second+`'`, "pending")
 
-	// The doctor's own test can find it out, and says what is to be done. It leaves nothing that waits.
+	// The doctor's own test can detect it and prints what to do. The test leaves no waiting message.
 	o.run("cancel", second)
 	o.run("agent", "add", "hook", "--deliver", "webhook:"+server.URL+"/again", "--allow-private")
 	says("Mailroom has disabled the transport\n    To set another address, run `mailroom agent add hook --deliver ...`", "doctor", "--try")
 	query(`SELECT count(*) FROM agent_message WHERE status IN ('pending', 'retry')`, "0")
 	says("ok  failed: no message failed or expired", "doctor")
 
-	// The secret stands nowhere but where it must, also one that was chosen.
+	// The secret, also a chosen one, appears only where it must.
 	o.run("agent", "add", "hook", "--secret", secret)
 	for _, command := range [][]string{{"agent", "show", "hook"}, {"agent", "list"}, {"trace", first}} {
 		if out, err := o.command(command...).CombinedOutput(); err != nil || strings.Contains(string(out), secret) {

@@ -20,7 +20,7 @@ func main() {
 	}
 }
 
-// write writes the packages; what else is in the folder stays.
+// write writes the packages. Other files in the folder are kept.
 func write(folder, version string) error {
 	for name, text := range connect.Packages(version) {
 		path := filepath.Join(folder, filepath.FromSlash(name))

@@ -1,14 +1,14 @@
-// Command tests runs `go test`, says meanwhile what is going on, and ends a run in which a test stands still, naming
-// the test. `make test` runs it:
+// Command tests runs `go test`, reports progress, and ends a run in which a test hangs, naming the test. `make test`
+// runs it:
 //
 //	go run ./cmd/tests -race -p 2 ./...
 //
-// With -postgres in front of all others it starts a PostgreSQL server first, and the tests' databases are there; with
-// -postgres=14 one of that version, which `make servers` installs; with -pgbouncer=MODE, a pgbouncer before it, through
-// which the engine reaches them.
+// If the first argument is -postgres, it starts a PostgreSQL server and uses that for the tests' databases.
+// -postgres=14 selects a version, which `make servers` installs. -pgbouncer=MODE also starts a pgbouncer, through
+// which the engine connects.
 //
-// What it prints of a package that passes is one line, as `go test` has it; of one that fails, all that the tests said
-// that did not pass. The exit status is 1 when one failed.
+// For a package that passes, it prints one line, as `go test` does. For a package that fails, it prints all output of
+// the tests that did not pass. The exit status is 1 if a package failed.
 package main
 
 import (
@@ -30,10 +30,10 @@ import (
 )
 
 const (
-	// patience is how long a test may say nothing, and end no subtest, before it counts as standing still. Tests that
-	// kill processes take two minutes on two busy cores with the race detector.
+	// patience is how long a test may print nothing and end no subtest before it counts as hanging. Tests that kill
+	// processes take two minutes on two busy cores with the race detector.
 	patience = 5 * time.Minute
-	// reportEvery is how often a run that goes on is told of.
+	// reportEvery is how often progress is reported.
 	reportEvery = 30 * time.Second
 	// lastWords is how long processes may take to print their goroutines before they are killed.
 	lastWords = 20 * time.Second
@@ -59,8 +59,8 @@ func main() {
 	os.Exit(status)
 }
 
-// onServer starts a PostgreSQL server on which the tests' databases are from now on, if the first argument is -postgres
-// or -pgbouncer=MODE, and returns the others. stop ends it.
+// onServer starts a PostgreSQL server for the tests' databases if the first argument is -postgres or -pgbouncer=MODE,
+// and returns the other arguments. stop stops the server.
 func onServer(ctx context.Context, args []string) (others []string, stop func() error, err error) {
 	if len(args) == 0 {
 		return args, func() error { return nil }, nil
@@ -70,7 +70,7 @@ func onServer(ctx context.Context, args []string) (others []string, stop func() 
 	if name != "-postgres" && !pooled {
 		return args, func() error { return nil }, nil
 	}
-	version := 0 // Debian's
+	version := 0 // Debian's version
 	if valued && !pooled {
 		if version, err = strconv.Atoi(value); err != nil {
 			return nil, nil, err
@@ -92,10 +92,10 @@ func onServer(ctx context.Context, args []string) (others []string, stop func() 
 	return args[1:], stop, os.Setenv(postgrestest.Variable, address)
 }
 
-// run runs `go test` with these arguments until it ends, a test stands still or ctx ends.
+// run runs `go test` with these arguments until it ends, a test hangs or ctx ends.
 func run(ctx context.Context, args []string, still time.Duration, stdout io.Writer, stderr *os.File) int {
 	cmd := exec.Command("go", goTest(args)...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that what the tests started can be told, too
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that processes started by tests get signals, too
 	cmd.Stderr = stderr
 	output, ours, err := os.Pipe()
 	if err != nil {
@@ -120,8 +120,8 @@ func run(ctx context.Context, args []string, still time.Duration, stdout io.Writ
 	return 0
 }
 
-// follow passes on what `go test` says until that ends, and ends it when a test stands still or ctx is over: first with
-// SIGQUIT, at which Go programs print what their goroutines do.
+// follow passes on the output of `go test` until it ends. It ends `go test` if a test hangs or ctx ends, first with
+// SIGQUIT, which makes Go programs print their goroutines.
 func (w *watch) follow(ctx context.Context, output *os.File, stderr io.Writer,
 	send func(syscall.Signal)) (stopped bool) {
 	in, line := bufio.NewReader(output), []byte(nil)
@@ -160,7 +160,7 @@ func (w *watch) follow(ctx context.Context, output *os.File, stderr io.Writer,
 	}
 }
 
-// goTest puts -json where it may stand: behind -C FOLDER, which has to come first.
+// goTest inserts -json at a valid place: after -C FOLDER, which must come first.
 func goTest(args []string) []string {
 	in := 0
 	if len(args) > 1 && args[0] == "-C" {

@@ -28,8 +28,7 @@ func ran(t *testing.T, still time.Duration, args ...string) (status int, stdout,
 	return status, out.String(), string(said)
 }
 
-// A run with a test that stands still is ended, and the test named, with what its goroutines do. What failed before is
-// told.
+// A run with a hanging test is ended, and the test is named, with its goroutines. Earlier failures are reported.
 func TestStandingTestIsNamed(t *testing.T) {
 	t.Parallel()
 	status, stdout, stderr := ran(t, 5*time.Second)
@@ -49,8 +48,8 @@ func TestStandingTestIsNamed(t *testing.T) {
 	}
 }
 
-// What the goroutines of a test that stands still do is told also where a process that outlives it holds its output
-// open, so that go test does not end by itself.
+// The goroutines of a hanging test are also printed if a process that outlives the test holds its output open, so
+// that go test does not end by itself.
 func TestStandingTestLeavesAProcess(t *testing.T) {
 	t.Parallel()
 	status, stdout, stderr := ran(t, 2*time.Second, "-tags", "leaving", "-run", "TestLeavesAProcess")
@@ -62,7 +61,7 @@ func TestStandingTestLeavesAProcess(t *testing.T) {
 	}
 }
 
-// A test whose subtests wait for others to leave them a place does not stand still.
+// A test whose subtests wait for a free parallel slot does not count as hanging.
 func TestWaitingForAPlaceIsNotStandingStill(t *testing.T) {
 	t.Parallel()
 	if status, stdout, stderr := ran(t, 1500*time.Millisecond, "-run", "TestCrowded", "-parallel", "1"); status != 0 {
@@ -70,7 +69,7 @@ func TestWaitingForAPlaceIsNotStandingStill(t *testing.T) {
 	}
 }
 
-// A run in which no test stands still ends as go test does: failures and skips are told, passes are a line.
+// A run without a hanging test ends as go test does: failures and skips are printed, and passes take one line.
 func TestRunIsToldOf(t *testing.T) {
 	t.Parallel()
 	for pattern, want := range map[string]struct {

@@ -20,12 +20,12 @@ type watch struct {
 	out     io.Writer
 	began   time.Time
 	done    int
-	under   int                  // packages under way
-	running map[string]time.Time // tests that run, as "package test", and when they last gave a sign of life
-	paused  map[string]bool      // tests that wait until others leave them a place
-	longest time.Duration        // for which a test gave no sign of life
-	silent  string               // that test
-	said    map[string][]string  // what tests and packages that have not ended have printed
+	under   int                  // packages that are running
+	running map[string]time.Time // running tests, as "package test", and when they last showed activity
+	paused  map[string]bool      // tests that wait for a free parallel slot
+	longest time.Duration        // the longest time for which a test showed no activity
+	silent  string               // the test with that time
+	said    map[string][]string  // the output of tests and packages that have not ended
 }
 
 func newWatch(out io.Writer, still time.Duration) *watch {
@@ -33,11 +33,11 @@ func newWatch(out io.Writer, still time.Duration) *watch {
 		said: map[string][]string{}}
 }
 
-// hear takes one line of output.
+// hear processes one line of output.
 func (w *watch) hear(line []byte, now time.Time) {
 	var e event
 	if json.Unmarshal(line, &e) != nil {
-		fmt.Fprintf(w.out, "%s", line) // what go itself says
+		fmt.Fprintf(w.out, "%s", line) // output of go itself
 		return
 	}
 	name := strings.TrimSpace(e.Package + " " + e.Test)
@@ -62,7 +62,7 @@ func (w *watch) hear(line []byte, now time.Time) {
 	}
 }
 
-// sign notes that a test lives, and so do those whose subtest it is.
+// sign records activity of a test and of the tests that contain it.
 func (w *watch) sign(pkg, test string, now time.Time) {
 	for {
 		if name := pkg + " " + test; !w.running[name].IsZero() {
@@ -79,7 +79,7 @@ func (w *watch) sign(pkg, test string, now time.Time) {
 	}
 }
 
-// end forgets a test or a package, and prints what is to be known of it.
+// end removes a test or a package, and prints its output as far as needed.
 func (w *watch) end(e *event, name string) {
 	said := w.said[name]
 	delete(w.said, name)
@@ -92,7 +92,7 @@ func (w *watch) end(e *event, name string) {
 			said = said[len(said)-1:] // ok, the package, the time
 		}
 		for _, cut := range w.oldest() {
-			if strings.HasPrefix(cut, e.Package+" ") { // its process ended before it did
+			if strings.HasPrefix(cut, e.Package+" ") { // its process ended before the test did
 				said = slices.Concat(w.said[cut], said)
 				delete(w.said, cut)
 				delete(w.running, cut)
@@ -106,8 +106,8 @@ func (w *watch) end(e *event, name string) {
 	}
 }
 
-// rest prints what was said by tests and packages whose end nobody has told of. `go test` that was killed does not,
-// since a process which a test had started held its output open, say.
+// rest prints the output of tests and packages whose end was not reported. A killed `go test` does not report it, for
+// example because a process started by a test held its output open.
 func (w *watch) rest() {
 	for _, name := range slices.Sorted(maps.Keys(w.said)) {
 		fmt.Fprint(w.out, strings.Join(w.said[name], ""))
@@ -115,7 +115,7 @@ func (w *watch) rest() {
 	clear(w.said)
 }
 
-// standing is the name of a test that has given no sign of life for too long; "" when there is none.
+// standing returns the name of a test that has shown no activity for too long, or "" if there is none.
 func (w *watch) standing(now time.Time) string {
 	for _, name := range w.oldest() {
 		if now.Sub(w.running[name]) >= w.still && !w.waits(name) {
@@ -125,7 +125,7 @@ func (w *watch) standing(now time.Time) string {
 	return ""
 }
 
-// waits reports whether a test has subtests that wait until others leave them a place.
+// waits reports whether a test has subtests that wait for a free parallel slot.
 func (w *watch) waits(name string) bool {
 	for paused := range w.paused {
 		if strings.HasPrefix(paused, name+"/") {
@@ -135,8 +135,8 @@ func (w *watch) waits(name string) bool {
 	return false
 }
 
-// oldest lists the tests that run, the one that has been silent for the longest time first, and subtests before what
-// they are part of.
+// oldest lists the running tests, those inactive for the longest time first, and subtests before the tests that
+// contain them.
 func (w *watch) oldest() []string {
 	names := make([]string, 0, len(w.running))
 	for name := range w.running {
@@ -148,7 +148,7 @@ func (w *watch) oldest() []string {
 	return names
 }
 
-// state says what is going on.
+// state describes the progress of the run.
 func (w *watch) state(now time.Time) string {
 	text := fmt.Sprintf("... %v: %d packages done", now.Sub(w.began).Round(time.Second), w.done)
 	if w.silent != "" {

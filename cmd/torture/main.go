@@ -1,5 +1,5 @@
-// Command torture runs processes of mailroom on one database, kills them, and checks what is left. `make torture` runs
-// it.
+// Command torture runs processes of mailroom on one database, kills them, and checks the remaining data. `make
+// torture` runs it.
 package main
 
 import (
@@ -90,7 +90,7 @@ func run(ctx context.Context) (violated bool, err error) {
 	return false, nil
 }
 
-// tell says what was violated, and reports whether anything was.
+// tell prints the violations, and reports whether there were any.
 func tell(report *torture.Report, folder string) bool {
 	for _, problem := range report.Problems() {
 		fmt.Println(problem)
@@ -103,7 +103,7 @@ func tell(report *torture.Report, folder string) bool {
 	return false
 }
 
-// publish puts the report into a document.
+// publish inserts the report into a document.
 func publish(document string, report *torture.Report) error {
 	before, err := os.ReadFile(document)
 	if err != nil {

@@ -26,7 +26,7 @@ func obeysEndedContext(t *testing.T, f *office) {
 	f.mustArrive(t, ms...)
 }
 
-// Watched is a context that tells when somebody begins to wait for its end.
+// Watched is a context that detects when a goroutine begins to wait for its end.
 type Watched struct {
 	context.Context
 	Cancel context.CancelFunc
@@ -34,20 +34,20 @@ type Watched struct {
 	asked  chan struct{}
 }
 
-// Watch makes a context that ends with the test or with Cancel.
+// Watch returns a context that ends with the test or with Cancel.
 func Watch(t *testing.T) *Watched {
 	ctx, cancel := context.WithCancel(t.Context())
 	return &Watched{Context: ctx, Cancel: cancel, asked: make(chan struct{})}
 }
 
-// Done is that of context.Context.
+// Done returns the channel of the underlying context, and records that it was requested.
 func (w *Watched) Done() <-chan struct{} {
 	w.once.Do(func() { close(w.asked) })
 	return w.Context.Done()
 }
 
-// Run runs something with the context in a goroutine, and returns as soon as that waits for the context's end, or has
-// come to its own. wait returns when it has.
+// Run calls do with the context in a goroutine, and returns as soon as do waits for the context's end or has
+// returned. wait returns when do has returned.
 func (w *Watched) Run(do func(ctx context.Context)) (wait func()) {
 	over := w.start(do)
 	select {
@@ -57,7 +57,7 @@ func (w *Watched) Run(do func(ctx context.Context)) (wait func()) {
 	return func() { <-over }
 }
 
-// start runs something with the context in a goroutine. over is closed when it has come to its end.
+// start calls do with the context in a goroutine. over is closed when do has returned.
 func (w *Watched) start(do func(ctx context.Context)) (over <-chan struct{}) {
 	done := make(chan struct{})
 	var running sync.WaitGroup
@@ -68,8 +68,9 @@ func (w *Watched) start(do func(ctx context.Context)) (over <-chan struct{}) {
 	return done
 }
 
-// untilWaiting runs something that is blocked, and returns once it waits for the context's end. giveUp ends the context
-// and returns once it came back. A transport that does neither is let through, so that the test can end.
+// untilWaiting calls do, which is blocked, and returns once do waits for the context's end. giveUp ends the context
+// and returns when do has returned. If a transport does not react in time, untilWaiting calls release, so that the
+// test can end.
 func (f *office) untilWaiting(t *testing.T, release func(), do func(ctx context.Context)) (giveUp func()) {
 	t.Helper()
 	w := Watch(t)
@@ -98,7 +99,7 @@ func (f *office) untilWaiting(t *testing.T, release func(), do func(ctx context.
 	}
 }
 
-// givesUpWhenBlocked ends the context of an attempt that waits: it must come back, and leave nothing behind.
+// givesUpWhenBlocked ends the context of a blocked attempt. The attempt must return and leave nothing behind.
 func givesUpWhenBlocked(t *testing.T, f *office) {
 	if f.Block == nil {
 		return

@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SmallDisk mounts a disk of its own, of so many MiB, until the test ends, and returns its folder. A test that needs one
-// begins with it: only the superuser may mount, so for anybody else the test runs once more, in a process that is the
-// superuser of a namespace of its own, and ends here as that has ended. Where there are no such namespaces the test is
-// left out, but never in CI.
+// SmallDisk mounts a separate disk of mib MiB until the test ends, and returns its folder. A test that needs one must
+// call SmallDisk first. Only the superuser may mount, so for any other user the test is run again in a process that
+// is the superuser of its own namespace, and this run ends with the same result. Without such namespaces the test is
+// skipped, except in CI, where it fails.
 func SmallDisk(t *testing.T, mib int) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -30,7 +30,7 @@ func SmallDisk(t *testing.T, mib int) string {
 	return dir
 }
 
-// runAsSuperuser runs this test in a process that may mount what only it sees, and ends the test.
+// runAsSuperuser runs this test in a process that can mount for itself, and ends the test.
 func runAsSuperuser(t *testing.T) {
 	t.Helper()
 	names := strings.Split(regexp.QuoteMeta(t.Name()), "/")

@@ -26,7 +26,7 @@ func every(a orchestrator.Attempt, err error) []error {
 	return errs
 }
 
-// changed returns an attempt at messages that a function has changed.
+// changed returns an attempt with changed messages.
 func changed(a orchestrator.Attempt, change func(m *orchestrator.Message)) orchestrator.Attempt {
 	a.Messages = slices.Clone(a.Messages)
 	for i := range a.Messages {
@@ -37,7 +37,7 @@ func changed(a orchestrator.Attempt, change func(m *orchestrator.Message)) orche
 
 func bad(m *orchestrator.Message) bool { return addEntry(&bytes.Buffer{}, m) != nil }
 
-// remade is a payload as it comes out of a value that it was read into.
+// remade returns a payload decoded into a value and encoded again.
 func remade(payload json.RawMessage, escape bool) json.RawMessage {
 	var v any
 	if json.Unmarshal(payload, &v) != nil {
@@ -301,7 +301,7 @@ var faults = []fault{
 		b.deliver = func(ctx context.Context, a orchestrator.Attempt) []error {
 			mark := a.Mark
 			a.Mark = func(ctx context.Context, note string) error {
-				for range 10_000 { // it lets others in between reading and writing
+				for range 10_000 { // lets other goroutines run between reading and writing
 					runtime.Gosched()
 				}
 				return mark(ctx, note)

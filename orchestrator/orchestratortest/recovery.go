@@ -9,7 +9,7 @@ import (
 	"mailroom/orchestrator"
 )
 
-// recoveryTests are for transports that can tell what became of an attempt which never reported back.
+// recoveryTests are for transports that can determine the outcome of an attempt that never reported a result.
 var recoveryTests = []struct {
 	name string
 	run  func(t *testing.T, f *office)
@@ -24,7 +24,7 @@ var recoveryTests = []struct {
 	{"StrangeNote", refusesStrangeNotes},
 }
 
-// recover asks the transport for one message, with the note that Mark stored last.
+// recover calls Recover for one message, with the note that Mark stored last.
 func (f *office) recover(t *testing.T, ctx context.Context, m orchestrator.Message) (bool, error) {
 	t.Helper()
 	f.mu.Lock()
@@ -40,7 +40,7 @@ func (f *office) recover(t *testing.T, ctx context.Context, m orchestrator.Messa
 	return f.Transport.(orchestrator.Recoverer).Recover(ctx, a)
 }
 
-// mustRecover asks for one message and checks the answer.
+// mustRecover calls Recover for one message and checks the result.
 func (f *office) mustRecover(t *testing.T, m orchestrator.Message, want bool) {
 	t.Helper()
 	if got, err := f.recover(t, t.Context(), m); got != want || err != nil {
@@ -48,7 +48,7 @@ func (f *office) mustRecover(t *testing.T, m orchestrator.Message, want bool) {
 	}
 }
 
-// finish does what the engine does with messages of an attempt that never reported back.
+// finish handles the messages of an attempt that never reported a result, as the engine does.
 func (f *office) finish(t *testing.T, ms ...orchestrator.Message) {
 	t.Helper()
 	for _, m := range ms {
@@ -62,8 +62,8 @@ func (f *office) finish(t *testing.T, ms ...orchestrator.Message) {
 	}
 }
 
-// dieInMark makes an attempt whose process ends as soon as its note is stored. What the transport holds is let go, as
-// the system would.
+// dieInMark makes an attempt whose process ends as soon as its note is stored. Resources that the transport holds are
+// released, as the system would do.
 func (f *office) dieInMark(ms ...orchestrator.Message) {
 	f.die = true
 	defer func() {
@@ -99,7 +99,7 @@ func deliversNothingUnmarked(t *testing.T, f *office) {
 	}
 	f.mustArrive(t)
 
-	// The note is stored and then the time is up.
+	// The context ends as soon as the note is stored.
 	ctx, cancel := context.WithCancel(t.Context())
 	a = f.attempt(m)
 	mark := a.Mark
@@ -131,7 +131,7 @@ func findsWhatWasDelivered(t *testing.T, f *office) {
 	after := message("after", `3`)
 	f.mustDeliver(t, after)
 	for _, m := range ms {
-		f.mustRecover(t, m, true) // however often it is asked, and whatever came after
+		f.mustRecover(t, m, true) // for every call, and regardless of later messages
 	}
 	f.mustArrive(t, append(append(before, ms...), after)...)
 }
@@ -167,13 +167,13 @@ func deliversOnceAfterTear(t *testing.T, f *office) {
 	f.dieInMark(second)
 	f.Tear(t)
 	f.mustRecover(t, second, false)
-	f.Tear(t) // the attempt after that was killed too
+	f.Tear(t) // the next attempt was killed too
 	f.mustDeliver(t, second)
 	f.mustRecover(t, second, true)
 	f.mustArrive(t, first, second)
 }
 
-// tellsMessagesApart asks for messages that are not there among those whose ids and payloads look like them.
+// tellsMessagesApart calls Recover for messages that did not arrive, among others with similar IDs and payloads.
 func tellsMessagesApart(t *testing.T, f *office) {
 	ids := []string{
 		"a", "A", "a ", "aa", `a"`, `"a"`, `a\`, "a/b", "a,b", "ä", "a\u0308", "a\u2028b", "a\nb", "<a>", "%61", "*",
@@ -213,7 +213,7 @@ func refusesStrangeNotes(t *testing.T, f *office) {
 	f.mustArrive(t, m)
 }
 
-// setNote puts something in the place of the note that Mark stored.
+// setNote replaces the note that Mark stored.
 func (f *office) setNote(id, note string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -223,8 +223,8 @@ func (f *office) setNote(id, note string) {
 	f.notes[id] = note
 }
 
-// reportsLostEvidence asks for a message after what Recover looks for was taken away. The first attempt is the first of
-// all to that recipient: nothing that was there before gives a hold.
+// reportsLostEvidence calls Recover after the evidence it looks for was removed. The first attempt is the first ever
+// to that recipient, so no earlier evidence exists.
 func reportsLostEvidence(t *testing.T, f *office, lose func(t *testing.T)) {
 	for _, id := range []string{"first", "second"} {
 		m := message(id, `1`)

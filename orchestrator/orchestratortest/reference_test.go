@@ -17,8 +17,8 @@ import (
 	"mailroom/orchestrator/orchestratortest"
 )
 
-// paper is the smallest transport that passes the suite: a file of lines behind a first line that is its name. The mark
-// of an attempt is that name and the size before it.
+// paper is the smallest transport that passes the suite: a file of lines after a first line that contains its name.
+// The mark of an attempt is that name and the size before the attempt.
 type paper struct {
 	lock     chan struct{}
 	unlocked bool // a fault
@@ -72,7 +72,7 @@ func addEntry(b *bytes.Buffer, m *orchestrator.Message) error {
 	return enc.Encode(entry{m.ID, m.Payload})
 }
 
-// write adds a block behind what is whole of the file.
+// write appends a block after the complete lines of the file.
 func (p *paper) write(ctx context.Context, a orchestrator.Attempt, block []byte) error {
 	if !p.unlocked {
 		unlock, err := p.locked(ctx)
@@ -124,7 +124,7 @@ func (p *paper) locked(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// whole is a file without a last line that a kill has torn.
+// whole returns the text without a last line that a kill has torn.
 func whole(text []byte) []byte { return text[:bytes.LastIndexByte(text, '\n')+1] }
 
 func noteOf(text []byte) string {
@@ -160,7 +160,7 @@ func (p *paper) Recover(ctx context.Context, a orchestrator.Attempt) (bool, erro
 	return false, nil
 }
 
-// entries parses the lines of a text that are whole.
+// entries parses the complete lines of a text.
 func entries(text []byte) (list []entry) {
 	for line := range bytes.Lines(whole(text)) {
 		var e entry
@@ -171,7 +171,7 @@ func entries(text []byte) (list []entry) {
 	return list
 }
 
-// onPaper is a fixture of paper, or of a transport that is made of it.
+// onPaper returns a fixture of paper, or of a transport based on it.
 func onPaper(t *testing.T, broken func(p *paper) orchestrator.Transport) orchestratortest.Fixture {
 	folder := filepath.Join(t.TempDir(), "paper")
 	check := func(err error) {

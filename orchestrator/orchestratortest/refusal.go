@@ -8,7 +8,7 @@ import (
 	"mailroom/orchestrator"
 )
 
-// repeatTests are for transports that cannot tell what became of an attempt which never reported back.
+// repeatTests are for transports that cannot determine the outcome of an attempt that never reported a result.
 var repeatTests = []struct {
 	name string
 	run  func(t *testing.T, f *office)
@@ -16,7 +16,7 @@ var repeatTests = []struct {
 	{"Repeats", repeatsAlike},
 }
 
-// failsVisibly delivers to a recipient that refuses, and once more when it does not any longer.
+// failsVisibly delivers to a recipient that rejects messages, and again after the recipient accepts them.
 func failsVisibly(t *testing.T, f *office) {
 	if f.Fail == nil {
 		return
@@ -40,8 +40,8 @@ func failsVisibly(t *testing.T, f *office) {
 	f.mustArrive(t, append([]orchestrator.Message{before}, ms...)...)
 }
 
-// again makes the attempt after one that reported a failure. A message that it left its mark on is asked for first, as
-// the engine does.
+// again makes the attempt after a failed one. For a message that already has a mark, it first calls Recover, as the
+// engine does.
 func (f *office) again(t *testing.T, ms ...orchestrator.Message) {
 	t.Helper()
 	if _, ok := f.Transport.(orchestrator.Recoverer); ok && f.marked(ms[0].ID) {
@@ -57,8 +57,8 @@ func (f *office) marked(id string) bool {
 	return f.notes[id] != ""
 }
 
-// repeatsAlike delivers messages whose first attempt got through and was never settled. The recipient must be able to
-// see that it has them: they come with the same id and the same payload.
+// repeatsAlike delivers messages whose first attempt succeeded and was never recorded. The recipient must be able to
+// detect the repetition, so the ID and the payload must be the same.
 func repeatsAlike(t *testing.T, f *office) {
 	ms := numbered("m", 4)
 	ms[1].ID = `strange "id" / ä`
@@ -79,7 +79,7 @@ func repeatsAlike(t *testing.T, f *office) {
 	}
 }
 
-// mustDeliverEach delivers messages one by one: those whose process died before are taken alone.
+// mustDeliverEach delivers messages one by one, as the engine does for messages whose process died.
 func (f *office) mustDeliverEach(t *testing.T, ms []orchestrator.Message) {
 	t.Helper()
 	for _, m := range ms {

@@ -16,7 +16,7 @@ import (
 	"mailroom/orchestrator/orchestratortest"
 )
 
-// broken is paper with a fault. What is nil is as it should be.
+// broken is paper with a fault. Functions that are nil behave correctly.
 type broken struct {
 	*paper
 	check   func(address string) (string, error)
@@ -45,18 +45,18 @@ func (b *broken) Recover(ctx context.Context, a orchestrator.Attempt) (bool, err
 	return b.paper.Recover(ctx, a)
 }
 
-// unasked is a transport that cannot be asked what became of an attempt, as a webhook.
+// unasked is a transport without Recover, such as a webhook.
 type unasked struct{ orchestrator.Transport }
 
-// fault is one thing that a transport can do wrong, and the subtests that must find it: these and no others.
+// fault is an error of a transport, with the subtests that must detect it. No other subtest may fail.
 type fault struct {
 	name   string
 	breaks func(p *paper, b *broken)
 	found  string // names of subtests; "but NAMES": all others
-	asked  bool   // whether it can be asked what became of an attempt
+	asked  bool   // whether the transport has Recover
 }
 
-// TestFaults is what TestSuiteFindsFaults starts in another process: the suite against one fault.
+// TestFaults runs the suite against one fault. TestSuiteFindsFaults starts it in another process.
 const faultEnv = "MAILROOM_TEST_FAULT"
 
 func TestFaults(t *testing.T) {
@@ -68,7 +68,7 @@ func TestFaults(t *testing.T) {
 	orchestratortest.ExerciseTransport(t, func(t *testing.T) orchestratortest.Fixture {
 		f := onPaper(t, faults[i].transport)
 		if strings.Contains(name, "hangs") && strings.HasSuffix(t.Name(), "/Blocked") {
-			f.Patience = time.Second // this fails in any case; what must pass has all the time that it wants
+			f.Patience = time.Second // this subtest fails in any case; others need their time
 		}
 		return f
 	})
@@ -83,7 +83,7 @@ func (f *fault) transport(p *paper) orchestrator.Transport {
 	return b
 }
 
-// What nothing is wrong with passes, be it one that can be asked or not.
+// Transports without faults pass, with and without Recover.
 func TestSuitePasses(t *testing.T) {
 	t.Parallel()
 	t.Run("Asked", func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestSuitePasses(t *testing.T) {
 	})
 }
 
-// TestSuiteFindsFaults tests the suite: a transport with one fault fails the subtests that are about it, and passes the
+// TestSuiteFindsFaults tests the suite: a transport with one fault fails the subtests for that fault, and passes the
 // others.
 func TestSuiteFindsFaults(t *testing.T) {
 	t.Parallel()

@@ -1,5 +1,5 @@
-// Package orchestratortest holds the suites that every implementation of the engine's interfaces must pass. A test of
-// the implementation calls the suite with a function that makes it a fresh fixture.
+// Package orchestratortest contains the test suites that every implementation of the engine's interfaces must pass. A
+// test of an implementation calls the suite with a function that creates a new fixture.
 package orchestratortest
 
 import (
@@ -16,42 +16,42 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Fixture is one transport and one recipient of its own, with nothing delivered yet. What can be nil is for transports
-// to which it does not apply.
+// Fixture is one transport and one recipient without deliveries. Fields that can be nil are nil for transports to
+// which they do not apply.
 type Fixture struct {
 	Transport orchestrator.Transport
-	Address   string // canonical: what Check returns
+	Address   string // canonical, as returned by Check
 
-	// Refused are addresses that Check must refuse.
+	// Refused are addresses that Check must reject.
 	Refused []string
 
-	// Prepare completes every attempt before it is made, with a secret for instance; nil if nothing is missing.
+	// Prepare completes every attempt before it is made, for example with a secret; nil if nothing is missing.
 	Prepare func(a *orchestrator.Attempt)
 
-	// Arrived returns what the recipient has, in order of arrival, each as often as it is there.
+	// Arrived returns the messages at the recipient in order of arrival, including duplicates.
 	Arrived func(t *testing.T) []Arrival
 
-	// Tear leaves what a process leaves that is killed while it writes; nil if nothing can be half-written.
+	// Tear leaves the data of a process that was killed while it wrote; nil if nothing can be partly written.
 	Tear func(t *testing.T)
 
-	// Lose removes what Recover looks for, as a rotation does; nil if that cannot happen. Every function of the list is
-	// another way, tried by itself.
+	// Lose removes the evidence that Recover looks for, as a rotation does; nil if that cannot happen. Each function
+	// is a different way, tested separately.
 	Lose []func(t *testing.T)
 
-	// Block keeps every delivery to the address from getting through until release is called; nil if nothing can.
+	// Block prevents every delivery to the address until release is called; nil if that is impossible.
 	Block func(t *testing.T) (release func())
 
-	// Fail makes the recipient refuse whatever comes until restore is called; nil if it never does. Says is what the
-	// errors must then name, among other things.
+	// Fail makes the recipient reject everything until restore is called; nil if it never does. Says is a text that
+	// the errors must then contain.
 	Fail func(t *testing.T) (restore func())
 	Says string
 
-	// Patience is how long a transport may take to come back, or to begin to wait for the end of its context, before
-	// the suite gives it up for hung. 0 is a minute. No test passes or fails by it otherwise.
+	// Patience is how long a transport may take to return, or to begin to wait for the end of its context, before the
+	// suite considers it hung. 0 is a minute. Tests do not otherwise depend on it.
 	Patience time.Duration
 }
 
-// Arrival is one message as the recipient got it.
+// Arrival is one message as received by the recipient.
 type Arrival struct {
 	ID      string
 	Payload json.RawMessage // compact
@@ -59,21 +59,22 @@ type Arrival struct {
 
 // ExerciseTransport runs the suite. A transport that passes it
 //
-//   - delivers once: what is reported as delivered is there, one time, with its payload to the digit (Payloads,
-//     LargestBatch, Concurrent), and what is not is not (BadMessageFailsAlone, EndedContext, Blocked);
-//   - fails visibly: every message that the recipient does not have gets an error of its own that says why, and gets
-//     through once the recipient takes it (BadMessageFailsAlone, Refused);
-//   - respects the deadline: it comes back when its context ends, and delivers nothing afterwards (EndedContext, Blocked,
-//     RecoverBlocked);
-//   - survives a crash between delivery and settling. One that is an orchestrator.Recoverer leaves its mark before it
-//     delivers, delivers nothing without one, and can tell what became of a marked message, so that none arrives twice
-//     or never (MarkFails, LeaseLost, Recover..., StrangeNote, LostEvidence). Any other shows the same id and payload
-//     when it repeats a message, so that the recipient can drop it (Repeats);
-//   - keeps order per recipient, within a batch and from one to the next (Order, LargestBatch, Concurrent);
-//   - takes its own canonical addresses as they are, and refuses those that cannot be (Check).
+//   - delivers once: a message reported as delivered is at the recipient exactly once, with its payload unchanged
+//     (Payloads, LargestBatch, Concurrent), and any other message is not (BadMessageFailsAlone, EndedContext,
+//     Blocked);
+//   - fails visibly: every message that the recipient does not have gets an error of its own with the reason, and is
+//     delivered once the recipient accepts it (BadMessageFailsAlone, Refused);
+//   - respects the deadline: it returns when its context ends, and delivers nothing afterwards (EndedContext,
+//     Blocked, RecoverBlocked);
+//   - survives a crash between delivery and settling. An orchestrator.Recoverer sets its mark before it delivers,
+//     delivers nothing without a mark, and can determine the outcome for a marked message, so that no message arrives
+//     twice or never (MarkFails, LeaseLost, Recover..., StrangeNote, LostEvidence). Any other transport uses the same
+//     ID and payload when it repeats a message, so that the recipient can drop the message (Repeats);
+//   - keeps order per recipient, within a batch and between batches (Order, LargestBatch, Concurrent);
+//   - accepts its own canonical addresses unchanged, and rejects invalid ones (Check).
 //
-// TestSuiteFindsFaults shows which of the subtests finds which fault. The suite is for transports outside the database;
-// one that is an orchestrator.SetTransport is delivered to in sets.
+// TestSuiteFindsFaults shows which subtest finds which fault. The suite is for transports outside of the database. An
+// orchestrator.SetTransport receives its messages in sets.
 func ExerciseTransport(t *testing.T, fixture func(t *testing.T) Fixture) {
 	tests := []struct {
 		name string
@@ -113,16 +114,16 @@ func ExerciseTransport(t *testing.T, fixture func(t *testing.T) Fixture) {
 	}
 }
 
-// office is a fixture and the ledger that stands for the engine's table.
+// office is a fixture with a ledger that stands in for the engine's table.
 type office struct {
 	Fixture
 	mu    sync.Mutex
-	notes map[string]string // what Mark stored, by message id
-	lost  bool              // the lease is another's: Mark refuses
-	die   bool              // the process dies within Mark, once the note is stored
+	notes map[string]string // notes stored by Mark, by message ID
+	lost  bool              // another process has the lease: Mark fails
+	die   bool              // the process dies within Mark, after the note is stored
 }
 
-// message makes a message of the suite. Ids are unique within a test.
+// message returns a message of the suite. IDs are unique within a test.
 func message(id string, payload string) orchestrator.Message {
 	return orchestrator.Message{
 		ID: id, Sender: "architect", Recipient: "builder", Type: "note", Payload: json.RawMessage(payload),
@@ -137,7 +138,7 @@ func numbered(prefix string, n int) (ms []orchestrator.Message) {
 	return ms
 }
 
-// attempt is an attempt at messages whose marks go into the ledger.
+// attempt returns an attempt at messages whose marks go into the ledger.
 func (f *office) attempt(ms ...orchestrator.Message) orchestrator.Attempt {
 	a := orchestrator.Attempt{
 		Recipient: "builder", Address: f.Address, Messages: ms,
@@ -165,10 +166,10 @@ func (f *office) attempt(ms ...orchestrator.Message) orchestrator.Attempt {
 	return a
 }
 
-// death is the panic that stands for the end of the process.
+// death is the panic that simulates the end of the process.
 type death struct{}
 
-// try makes one attempt and returns its errors, and nil if there is not one per message. Any goroutine may call it.
+// try makes one attempt and returns its errors, or nil if there is not one per message. Any goroutine may call it.
 func (f *office) try(t *testing.T, ctx context.Context, ms ...orchestrator.Message) []error {
 	t.Helper()
 	errs := f.Transport.Deliver(ctx, f.attempt(ms...))
@@ -179,7 +180,7 @@ func (f *office) try(t *testing.T, ctx context.Context, ms ...orchestrator.Messa
 	return errs
 }
 
-// deliver makes one attempt and returns its errors. The test ends when there is not one per message.
+// deliver makes one attempt and returns its errors. It ends the test if there is not one error per message.
 func (f *office) deliver(t *testing.T, ctx context.Context, ms ...orchestrator.Message) []error {
 	t.Helper()
 	errs := f.try(t, ctx, ms...)
@@ -199,7 +200,7 @@ func (f *office) mustDeliver(t *testing.T, ms ...orchestrator.Message) {
 	}
 }
 
-// mustArrive checks what the recipient has: these messages, each once, in this order.
+// mustArrive checks that the recipient has these messages, each once, in this order.
 func (f *office) mustArrive(t *testing.T, ms ...orchestrator.Message) {
 	t.Helper()
 	var got, want []string
@@ -228,7 +229,7 @@ func checksAddresses(t *testing.T, f *office) {
 }
 
 func keepsOrder(t *testing.T, f *office) {
-	// Not in the order of their ids, which says nothing.
+	// The order differs from that of the IDs, which must not matter.
 	ms := numbered("m", 9)
 	slices.Reverse(ms)
 	size := f.Transport.MaxBatch()
@@ -247,7 +248,7 @@ func takesItsLargestBatch(t *testing.T, f *office) {
 	f.mustArrive(t, ms...)
 }
 
-// payloads are JSON texts that a careless transport would change.
+// payloads returns JSON texts that a careless transport would change.
 func payloads() []string {
 	return []string{
 		`null`, `true`, `""`, `"text"`, `[]`, `{}`,
@@ -282,7 +283,7 @@ func carriesPayloads(t *testing.T, f *office) {
 	}
 }
 
-// failsBadMessagesAlone sends what only a foreign writer can have put into the table.
+// failsBadMessagesAlone sends messages that only a foreign writer can have put into the table.
 func failsBadMessagesAlone(t *testing.T, f *office) {
 	good := numbered("good", 3)
 	bad := []orchestrator.Message{message("no-json", `{"half":`), message("no-utf8", "\"\xff\""),
@@ -303,8 +304,8 @@ func failsBadMessagesAlone(t *testing.T, f *office) {
 	f.mustArrive(t, good...)
 }
 
-// servesConcurrentAttempts delivers from several goroutines, as agents do that share an address. Each one's order is
-// kept.
+// servesConcurrentAttempts delivers from several goroutines, as for agents that share an address. The order of each
+// goroutine must be kept.
 func servesConcurrentAttempts(t *testing.T, f *office) {
 	const writers, rounds = 4, 5
 	size := min(3, f.Transport.MaxBatch())

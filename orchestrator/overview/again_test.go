@@ -20,8 +20,8 @@ import (
 	"mailroom/orchestrator/threads"
 )
 
-// again is a store that loses each snapshot at its end, so that each reader runs twice, and another change comes
-// between.
+// again is a store that loses the connection at the end of each read transaction, so that each reader runs twice,
+// with another change in between.
 type again struct {
 	store.Store
 	between func()
@@ -35,8 +35,8 @@ func (s again) Read(ctx context.Context, fn func(c *store.Conn) error) error {
 	return s.Store.Read(ctx, fn)
 }
 
-// TestReadersRunAgain: a reader that runs again, since its connection was lost, returns what it then sees, and nothing
-// of what it saw before.
+// TestReadersRunAgain checks that a reader that runs again, because its connection was lost, returns the new state
+// and nothing of the old one.
 func TestReadersRunAgain(t *testing.T) {
 	t.Parallel()
 	for name, read := range map[string]func(ctx context.Context, l *ledger.Ledger) (any, error){
@@ -88,7 +88,7 @@ func TestReadersRunAgain(t *testing.T) {
 	}
 }
 
-// full makes an engine that has something of everything that is read.
+// full returns an engine with some data of every kind that is read.
 func full(t *testing.T) *enginetest.Fixture {
 	f := enginetest.New(t, "a", "b")
 	starts := "true"
@@ -115,7 +115,7 @@ func full(t *testing.T) *enginetest.Fixture {
 	return f
 }
 
-// empty takes most of it away, and has something be due.
+// empty removes most of the data, and advances the clock until something is due.
 func empty(f *enginetest.Fixture) {
 	f.Clock.Advance(time.Minute)
 	for _, table := range []string{"agent_message", "agent_inbox", "threads", "command_trace", "message_trace"} {

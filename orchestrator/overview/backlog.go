@@ -14,9 +14,9 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// backlogs reports every recipient that is known or for which something waits. What others wrote and nobody has adopted
-// yet is counted as adoption will make it. What waits is counted by message_count, so that a million messages cost no
-// more than a thousand.
+// backlogs returns the backlog of every recipient that is known or has messages waiting. Rows that others wrote with
+// SQL and that are not adopted yet are counted as adoption will classify them. The counts come from the table
+// message_count, so that a million messages cost no more than a thousand.
 func backlogs(c *store.Conn, conf *ledger.Config, counts map[string]map[orchestrator.Status]int64,
 	clock time.Time) ([]RecipientBacklog, error) {
 	all := map[string]*RecipientBacklog{}
@@ -63,7 +63,7 @@ func backlogs(c *store.Conn, conf *ledger.Config, counts map[string]map[orchestr
 	return list, nil
 }
 
-// addCounted adds all agents, and what is counted of whomever.
+// addCounted adds all agents, and the stored counts of every recipient.
 func addCounted(conf *ledger.Config, counts map[string]map[orchestrator.Status]int64,
 	of func(recipient string) *RecipientBacklog) {
 	for name, agent := range conf.Agents {
@@ -74,14 +74,14 @@ func addCounted(conf *ledger.Config, counts map[string]map[orchestrator.Status]i
 	for recipient, states := range counts {
 		pending, retry, unread := states[orchestrator.Pending], states[orchestrator.Retry], states[ledger.Unread]
 		if pending != 0 || retry != 0 || unread != 0 {
-			// fewer than 0 says that somebody did something by hand: see doctor
+			// a negative count means that somebody edited the tables by hand: see doctor
 			b := of(recipient)
 			b.Pending, b.Retry, b.Unread = pending, retry, unread
 		}
 	}
 }
 
-// addShown adds what is handed to readers, and what is being delivered.
+// addShown adds the messages that are handed to readers, and those that are being delivered.
 func addShown(c *store.Conn, of func(recipient string) *RecipientBacklog, now string) error {
 	err := c.Query(`SELECT l.recipient, CASE WHEN l.until > ?1 THEN 1 ELSE 0 END`+messages.Lent,
 		func(row store.Row) error {
@@ -100,8 +100,8 @@ func addShown(c *store.Conn, of func(recipient string) *RecipientBacklog, now st
 	})
 }
 
-// addUnread adds since when something has been unread in each inbox: of the first rows that its index has, which are
-// the oldest.
+// addUnread adds to each inbox the time since which it has had unread messages. It looks at the first maxOldest rows
+// of the index, which are the oldest.
 func addUnread(c *store.Conn, list []RecipientBacklog) (err error) {
 	for i := range list {
 		if b := &list[i]; b.Unread > 0 && err == nil {
@@ -113,7 +113,7 @@ func addUnread(c *store.Conn, list []RecipientBacklog) (err error) {
 	return err
 }
 
-// addWanted adds what its senders want delivered later.
+// addWanted adds the messages whose senders asked for later delivery.
 func addWanted(c *store.Conn, of func(recipient string) *RecipientBacklog, now string) error {
 	return c.Query(`SELECT recipient, count(*), min(next_attempt_at)
 		FROM agent_message INDEXED BY agent_message_wanted_later
@@ -124,17 +124,17 @@ func addWanted(c *store.Conn, of func(recipient string) *RecipientBacklog, now s
 	}, now)
 }
 
-// maxOldest bounds the rows of one recipient and priority that are looked at for how long they have waited, and
-// maxPriorities the priorities: there are 19 of them, and those that somebody wrote by hand.
+// maxOldest bounds how many rows of one recipient and priority are examined for how long they have waited.
+// maxPriorities bounds the number of priorities: there are 19, and any that somebody wrote by hand.
 const (
 	maxOldest     = 100
 	maxPriorities = 30
 )
 
-// addWaiting adds since when something has waited for a recipient, when it is tried next, and how many of the oldest rows
-// are overdue.
+// addWaiting adds the time since which messages to a recipient have waited, the time of the next attempt, and the
+// number of overdue messages among the oldest rows.
 func addWaiting(c *store.Conn, b *RecipientBacklog, now, overdue string) (err error) {
-	below := int64(math.MaxInt64) // priorities that are not looked at yet: up to this one
+	below := int64(math.MaxInt64) // the highest priority that is not examined yet
 	for range maxPriorities {
 		priority, there := int64(0), false
 		err = c.Query(`SELECT priority FROM agent_message WHERE `+ledger.Live+
@@ -172,7 +172,7 @@ func addWaiting(c *store.Conn, b *RecipientBacklog, now, overdue string) (err er
 	return err
 }
 
-// addForeignTotals counts what others wrote and nobody has adopted yet under the status that it has.
+// addForeignTotals counts rows that others wrote with SQL and that are not adopted yet, under the status they have.
 func addForeignTotals(c *store.Conn, totals map[string]int64) error {
 	return c.Query(`SELECT coalesce(status, 'pending'), traced_status, count(*) FROM agent_message WHERE (`+
 		ledger.Foreign+`) GROUP BY status, traced_status`,
@@ -185,7 +185,7 @@ func addForeignTotals(c *store.Conn, totals map[string]int64) error {
 		})
 }
 
-// add adds n messages with a status, if they wait under it.
+// add adds n messages with a status, if messages with that status wait for delivery.
 func (b *RecipientBacklog) add(status orchestrator.Status, n int64) {
 	switch status {
 	case orchestrator.Pending:
@@ -195,7 +195,8 @@ func (b *RecipientBacklog) add(status orchestrator.Status, n int64) {
 	}
 }
 
-// addForeign adds what others wrote that will be live rows once it is adopted, less what of it is counted already.
+// addForeign adds the rows that others wrote with SQL and that will be live once they are adopted, minus the rows
+// among them that are counted already.
 func addForeign(c *store.Conn, conf *ledger.Config, of func(recipient string) *RecipientBacklog,
 	now, overdue string) error {
 	return c.Query(`
@@ -232,17 +233,17 @@ func isLive(status orchestrator.Status) bool {
 	return status == orchestrator.Pending || status == orchestrator.Retry
 }
 
-// addOverdue adds n messages that are overdue; seq is the first of them, 0 if there are none.
+// addOverdue adds n overdue messages. seq is the number of the first of them, or 0 if n is 0.
 func (b *RecipientBacklog) addOverdue(n, seq int64) {
 	if b.Overdue += n; seq != 0 && (b.overdueSeq == 0 || seq < b.overdueSeq) {
 		b.overdueSeq = seq
 	}
 }
 
-// Oldest returns since when something has been undelivered or unread.
+// Oldest returns the time since which a message has been undelivered or unread.
 func (b *RecipientBacklog) Oldest() string { return earlier(b.OldestAt, b.UnreadSince) }
 
-// earlier is the earlier of two times, of which "" is none.
+// earlier returns the earlier of two times. "" stands for no time.
 func earlier(a, b string) string {
 	if a == "" || b != "" && b < a {
 		return b
@@ -250,7 +251,7 @@ func earlier(a, b string) string {
 	return a
 }
 
-// addSessions adds the sessions of agent hosts in which the recipients work.
+// addSessions adds the agent host sessions in which the recipients work.
 func addSessions(c *store.Conn, list []RecipientBacklog, now time.Time) error {
 	living, err := hosts.Living(c, now)
 	for _, s := range living {

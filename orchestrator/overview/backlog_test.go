@@ -19,8 +19,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Whatever happens to messages, by the engine or by hand, status says of each recipient what a look at all rows says.
-// For what no trigger sees there is TestRecount.
+// TestStatusCountsEveryRow checks that status reports the same counts for each recipient as a count of all rows,
+// whatever happens to messages, by the engine or by hand. TestRecount covers changes that no trigger sees.
 func TestStatusCountsEveryRow(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
@@ -91,7 +91,7 @@ func TestStatusCountsEveryRow(t *testing.T) {
 	}
 }
 
-// compareStatus compares Status with what a look at all rows says.
+// compareStatus compares Status with a count of all rows.
 func compareStatus(t *testing.T, f *enginetest.Fixture) {
 	t.Helper()
 	state, err := overview.Status(t.Context(), f.Ledger)
@@ -130,7 +130,7 @@ func compareStatus(t *testing.T, f *enginetest.Fixture) {
 	}
 }
 
-// What was changed by hand and no trigger sees is found, and counted anew.
+// Changes by hand that no trigger sees are found, and corrected by a recount.
 func TestRecount(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c")
@@ -138,7 +138,7 @@ func TestRecount(t *testing.T) {
 	if err := f.Write(t.Context(), store.Alone, ledger.Recount); err != nil { // so that all of them are counted
 		t.Fatal(err)
 	}
-	if f.OnServer() { // which fires its triggers
+	if f.OnServer() { // which runs its triggers
 		f.SQL(`INSERT INTO message_count (recipient, state, n) VALUES ('b', 'pending', 1)
 			ON CONFLICT (recipient, state) DO UPDATE SET n = message_count.n + 1`)
 	} else {
@@ -166,7 +166,7 @@ func sendSome(f *enginetest.Fixture, n int) (ids []string) {
 	return ids
 }
 
-// Statuses written by hand are no names of other counts.
+// Statuses written by hand are not mistaken for the names of other counts.
 func TestOddStatuses(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -184,8 +184,8 @@ func TestOddStatuses(t *testing.T) {
 		" counted 7", "b pending 2")
 }
 
-// Rows that another program wrote are counted as they are adopted, so that neither status nor the next send pays for a
-// million.
+// Rows that another program wrote are counted as they are adopted, so that neither status nor the next send becomes
+// slow with a million of them.
 func TestManyByHand(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")

@@ -14,15 +14,15 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// A check looks at one thing in the tables.
+// A check examines one thing in the tables.
 type check struct {
-	code string // of its findings
-	now  string // Now makes it, and shows what it finds of this level and above; "": it is left to Doctor
-	fine string // what Doctor says where it finds nothing; "" is nothing
+	code string // the code of its findings
+	now  string // the lowest level of finding that Now returns; "": only Doctor runs the check
+	fine string // what Doctor reports if the check finds nothing; "": nothing
 	find func(x *examination) error
 }
 
-// checks are made in this order, in one transaction. What takes long is not among them: see Doctor.
+// checks are run in this order, in one transaction. Checks that take long are not listed here: see Doctor.
 var checks = []check{
 	{"moved", Problem, "", checkMoved},
 	{"trust", Problem, "", checkTrust},
@@ -53,15 +53,15 @@ var checks = []check{
 	{"manager", "", "", checkManager},
 }
 
-// examination is what checks look at, and what they have found.
+// examination holds the data that checks examine, and their findings.
 type examination struct {
 	*snapshot
 	Findings
-	check   *check           // that is made
-	daemons []daemons.Daemon // that run
+	check   *check           // the check that is running
+	daemons []daemons.Daemon // the daemons that run
 }
 
-// examine makes these checks.
+// examine runs the checks that wanted selects.
 func (s *snapshot) examine(wanted func(*check) bool) (*examination, error) {
 	x := &examination{snapshot: s}
 	for i := range checks {
@@ -79,14 +79,14 @@ func (s *snapshot) examine(wanted func(*check) bool) (*examination, error) {
 	return x, nil
 }
 
-// add adds a finding of the check that is made.
+// add adds a finding of the check that is running.
 func (x *examination) add(f Finding) {
 	f.Code = x.check.code
 	f.Now = x.check.now == Note && f.Level != Fine || x.check.now == Problem && f.Level == Problem
 	x.Findings = append(x.Findings, f)
 }
 
-// addCount adds how many a query finds, if there are any.
+// addCount adds a finding with the number that a query returns, unless the number is 0.
 func (x *examination) addCount(level, says, noun, do, query string, args ...any) error {
 	n, err := x.c.Number(query, args...)
 	if n > 0 {
@@ -95,14 +95,14 @@ func (x *examination) addCount(level, says, noun, do, query string, args ...any)
 	return err
 }
 
-// addMembers adds how many agents a condition selects, if there are any.
+// addMembers adds a finding with the number of agents that a condition selects, unless there are none.
 func (x *examination) addMembers(says, do string, is func(m *Member) bool) {
 	if n := len(x.sorted(is, pending)); n > 0 {
 		x.add(Finding{Level: Problem, Count: int64(n), Says: fmt.Sprintf(says, orchestrator.Plural(n, "agent")), Do: do})
 	}
 }
 
-// checkMoved finds a database that is somewhere else now.
+// checkMoved reports a database that has moved to another address.
 func checkMoved(x *examination) error {
 	if to := x.conf.Stored[store.MovedTo]; to != "" {
 		x.add(Finding{Level: Problem, Says: "This database has moved and no longer accepts messages",
@@ -111,7 +111,8 @@ func checkMoved(x *examination) error {
 	return nil
 }
 
-// checkTrust finds whether the database may act outside of itself, and whether that makes a difference.
+// checkTrust reports whether this machine trusts the database to act outside of itself. If not, the finding is a
+// problem only if something in the database acts outside.
 func checkTrust(x *examination) error {
 	if x.l.Trust == nil {
 		return nil
@@ -133,7 +134,7 @@ func checkTrust(x *examination) error {
 	return err
 }
 
-// checkUnknown finds messages to names that nobody has, which are not overdue yet.
+// checkUnknown finds messages to names that no agent has, unless they are overdue already.
 func checkUnknown(x *examination) error {
 	possible, impossible := 0, 0
 	for name, m := range x.members {
@@ -187,7 +188,7 @@ func checkGivenUp(x *examination) error {
 	return nil
 }
 
-// checkExports finds how far the traces were sent to a collector, if they ever were.
+// checkExports reports how far the traces were sent to a collector, if they were ever sent.
 func checkExports(x *examination) error {
 	return x.c.Query(`SELECT (SELECT max(id) FROM message_trace) - events, refused, missed, sent_at, lease_until > ?1
 		FROM exports`, func(row store.Row) error {
@@ -207,7 +208,7 @@ func checkExports(x *examination) error {
 	}, orchestrator.Stamp(x.now))
 }
 
-// checkFiles finds what ralph watch could not take in, the first few by name.
+// checkFiles finds files that ralph watch could not read, and names the first few.
 func checkFiles(x *examination) error {
 	const shown = 3
 	n, err := x.c.Number(`SELECT count(*) FROM bridge_problems`)
@@ -226,7 +227,7 @@ func checkFiles(x *examination) error {
 	return err
 }
 
-// checkConfiguration names what is passed over in the configuration.
+// checkConfiguration names the configuration values that are ignored.
 func checkConfiguration(x *examination) error {
 	for _, says := range x.conf.Odd {
 		x.add(Finding{Level: Problem, Says: says, Do: "Somebody wrote this value with SQL. Correct the value with SQL or, if it is a setting, with `mailroom setting set KEY VALUE`"})
@@ -234,18 +235,18 @@ func checkConfiguration(x *examination) error {
 	return nil
 }
 
-// Needed is what waits for a person, and what else one asks first.
+// Needed holds the findings that need a person, and the facts that a person asks for first.
 type Needed struct {
 	Findings Findings `json:"findings"`
-	Agents   int      `json:"agents"`             // the operator and the user not counted
-	Messages int64    `json:"messages"`           // that there have ever been, as far as their numbers tell
+	Agents   int      `json:"agents"`             // without the operator and the user
+	Messages int64    `json:"messages"`           // how many there have ever been, judged by their sequence numbers
 	Daemons  int      `json:"daemons"`            // that run
-	Begun    string   `json:"begun_at,omitempty"` // when the database was made
+	Begun    string   `json:"begun_at,omitempty"` // when the database was created
 }
 
-// Now returns what waits for a person: messages that failed, that are overdue or that nobody reads, transports that are
-// disabled, questions, and what keeps everything from moving. It is the part of Doctor that asks little of the
-// database, however many messages there are.
+// Now returns what needs a person: messages that failed, are overdue or remain unread, disabled transports,
+// questions, and anything that stops all delivery. It runs only the checks of Doctor that cost little, however many
+// messages there are.
 func Now(ctx context.Context, l *ledger.Ledger) (r Needed, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		s, err := takeSnapshot(c, l, conf)

@@ -12,8 +12,8 @@ import (
 	"mailroom/tracing"
 )
 
-// checkTransports checks that the transport of every agent exists and takes its address. Addresses that somebody else
-// wrote are not looked at, nor what is on another host.
+// checkTransports checks that the transport of every agent exists and accepts its address. It skips all addresses if
+// the database is untrusted, and the addresses of agents on other hosts.
 func checkTransports(x *examination) error {
 	bad := false
 	for _, name := range x.conf.Names {
@@ -53,8 +53,8 @@ func checkTransports(x *examination) error {
 	return nil
 }
 
-// checkTarget checks a transport and address of an agent. Where the check for a new agent would make what is missing,
-// one that makes nothing takes its place: what is missing may be on a disk that is not mounted.
+// checkTarget checks a transport and address of an agent. If the check for a new agent would create a missing place,
+// checkTarget uses a check that creates nothing: the place may be on a disk that is not mounted.
 func checkTarget(l *ledger.Ledger, a *ledger.Agent, target string) error {
 	transport, address := l.TransportOf(target)
 	if placing, ok := transport.(orchestrator.Placing); ok {
@@ -64,7 +64,7 @@ func checkTarget(l *ledger.Ledger, a *ledger.Agent, target string) error {
 	return err
 }
 
-// checkManager finds agents whose silence, or whose failed sessions, are reported to nobody.
+// checkManager finds agents whose silence or failed sessions are reported to nobody.
 func checkManager(x *examination) error {
 	var unreported []string
 	for _, name := range x.conf.Names {
@@ -82,7 +82,7 @@ func checkManager(x *examination) error {
 	return nil
 }
 
-// checkSessions finds agents that several sessions of agent hosts have the name of.
+// checkSessions finds agent names that several agent host sessions share.
 func checkSessions(x *examination) error {
 	for _, name := range x.conf.Names {
 		sessions := x.members[name].backlog.Sessions
@@ -102,8 +102,9 @@ func checkSessions(x *examination) error {
 	return nil
 }
 
-// checkCopies finds what killed backups and restores left: beside the database, and where its backups go, unless
-// somebody else may have written where that is.
+// checkCopies finds files left behind by killed backups and restores. It looks beside the database and in the backup
+// folders, but skips the backup folders if the database is untrusted, since somebody else may have written their
+// paths.
 func checkCopies(x *examination) error {
 	file, ok := x.l.Store.(store.FileChecker)
 	if !ok {

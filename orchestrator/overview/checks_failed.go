@@ -13,23 +13,23 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// mostLetters is how many dead letters are looked at, the newest.
+// mostLetters is how many dead letters are examined, newest first.
 const mostLetters = 2000
 
-// deadLetter is a dead letter, as little of it as a snapshot needs.
+// deadLetter holds the columns of a dead letter that a snapshot needs.
 type deadLetter struct {
 	seq                                           int64
 	id, sender, recipient, status, at, ended, err string
 }
 
-// deadLetterGroup is dead letters to one recipient that failed alike.
+// deadLetterGroup holds dead letters to one recipient that failed with similar errors.
 type deadLetterGroup struct {
 	recipient string
 	letters   []deadLetter // oldest first
 }
 
-// checkFailed finds dead letters, those that failed alike together, and behind the newest of those that are not looked
-// at.
+// checkFailed finds dead letters. It groups those that failed with similar errors, then counts by recipient the older
+// ones that were not examined.
 func checkFailed(x *examination) error {
 	groups := x.groupLetters()
 	groups = groups[:min(len(groups), mostOfEach)]
@@ -57,8 +57,8 @@ func checkFailed(x *examination) error {
 		})
 }
 
-// checkPhones finds devices that cannot be pushed to, and those to which the last push failed, where pushes were given
-// up. What the pushes were about waits in the app, and is not to be sent again.
+// checkPhones finds devices that cannot receive pushes, and devices whose last push failed and was given up. The
+// content of these pushes waits in the app, so nothing has to be sent again.
 func checkPhones(x *examination) error {
 	devices, err := questions.DevicesIn(x.c)
 	for _, d := range devices {
@@ -78,7 +78,7 @@ func checkPhones(x *examination) error {
 	return err
 }
 
-// addFailed adds dead letters that failed alike.
+// addFailed adds a finding for dead letters that failed with similar errors.
 func (x *examination) addFailed(g *deadLetterGroup) {
 	newest, m := &g.letters[len(g.letters)-1], x.of(g.recipient)
 	f := Finding{
@@ -131,8 +131,8 @@ func (x *examination) addFailed(g *deadLetterGroup) {
 	x.add(f)
 }
 
-// findLetters finds the newest dead letters that are no pushes. How many there are is counted; what they say is looked
-// up for these only.
+// findLetters finds the newest dead letters, without pushes and test messages. All dead letters are counted, but
+// contents are read only for these.
 func (s *snapshot) findLetters() error {
 	newest, err := store.List(s.c, func(row store.Row) deadLetter {
 		return deadLetter{row.Int(0), row.Text(1), row.Text(2), row.Text(3), row.Text(4), row.Text(5), row.Text(6),
@@ -144,7 +144,7 @@ func (s *snapshot) findLetters() error {
 	s.letters = newest
 	for _, w := range newest {
 		if ledger.LackedSender(w.err) {
-			continue // it says nothing of its recipient
+			continue // this error is not about the recipient
 		}
 		if m := s.members[w.recipient]; m != nil && w.ended >= orchestrator.Stamp(s.now.Add(-roomTime)) {
 			m.failedAt = max(m.failedAt, w.ended)
@@ -153,7 +153,7 @@ func (s *snapshot) findLetters() error {
 	return err
 }
 
-// groupLetters returns the dead letters that were found, those with errors that are alike together, the largest groups
+// groupLetters groups the dead letters that were found by recipient and similar error, and returns the largest groups
 // first.
 func (s *snapshot) groupLetters() []deadLetterGroup {
 	groups := map[[2]string]*deadLetterGroup{}

@@ -9,11 +9,11 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// latestCommands are those among which checkJoins looks.
+// latestCommands is how many of the latest commands checkJoins examines.
 const latestCommands = 20_000
 
-// checkJoins finds who tried in vain to join from another machine, and whether an invitation was used twice: then one of the
-// two was not meant.
+// checkJoins finds failed attempts to join from another machine. It reports a problem if an invitation was used
+// twice, because then one of the two machines was not meant.
 func checkJoins(x *examination) error {
 	found := map[string]*Finding{}
 	err := x.c.Query(`SELECT caller, started_at, status_message FROM command_trace

@@ -21,8 +21,8 @@ import (
 // mostOfEach is how many findings of each check are listed one by one.
 const mostOfEach = 12
 
-// checkDaemon finds what waits for a daemon where none runs. What an agent finds in its inbox it fetches itself; a
-// daemon takes messages to other places, starts agents that have mail, and runs schedules that somebody added.
+// checkDaemon finds work that waits for a daemon when none runs. An agent reads its inbox without a daemon. A daemon
+// delivers messages to other places, starts agents that have mail, and runs schedules that somebody added.
 func checkDaemon(x *examination) (err error) {
 	if x.daemons, err = daemons.ListIn(x.c, x.l); err != nil {
 		return err
@@ -35,7 +35,7 @@ func checkDaemon(x *examination) (err error) {
 	for _, m := range x.members {
 		waiting := m.Pending - m.backlog.Later - m.backlog.Held
 		switch a := m.agent; {
-		case a == nil: // whoever delivers gives them up
+		case a == nil: // the next delivery run gives these messages up
 		case a.Disabled != "" || a.StartCommand == "" && x.l.SetTransport(a) != nil:
 			continue
 		case a.StartCommand != "":
@@ -62,7 +62,7 @@ func checkDaemon(x *examination) (err error) {
 	return nil
 }
 
-// plural is a number with the words for one and for several.
+// plural formats a number with the words for one or for several.
 func plural(n int64, one, several string) string {
 	if n == 1 {
 		return "1 " + one
@@ -70,7 +70,7 @@ func plural(n int64, one, several string) string {
 	return fmt.Sprintf("%d %s", n, several)
 }
 
-// sorted returns the members that a condition selects, those with most of something first.
+// sorted returns the members that a condition selects, ordered by most, largest first.
 func (x *examination) sorted(is func(m *Member) bool, most func(m *Member) int64) (list []*Member) {
 	for _, m := range x.members {
 		if is(m) {
@@ -82,7 +82,7 @@ func (x *examination) sorted(is func(m *Member) bool, most func(m *Member) int64
 	return list
 }
 
-// each adds a finding for each of these recipients, but no more than listed, and one for the others, which says rest of
+// each adds a finding for each of the first listed recipients, and one finding for all others, whose text is rest and
 // their number.
 func (x *examination) each(list []*Member, listed int, rest, do string, most func(m *Member) int64,
 	add func(m *Member) error) error {
@@ -120,7 +120,7 @@ func checkDisabled(x *examination) error {
 					" --deliver ...`",
 			}
 			waits := " for another address"
-			if strings.HasPrefix(f.Because, agents.ByHand) { // its address is as good as it was
+			if strings.HasPrefix(f.Because, agents.ByHand) { // its address is not at fault
 				f.Says, waits = m.Name+" is disabled", ""
 				f.Do = "To release its messages, run `mailroom agent enable " + orchestrator.ShellWord(m.Name) + "`"
 			}
@@ -133,13 +133,13 @@ func checkDisabled(x *examination) error {
 		})
 }
 
-// checkOverdue finds recipients whose mail has been undelivered for too long.
+// checkOverdue finds recipients whose messages have been undelivered for too long.
 func checkOverdue(x *examination) error {
 	late := x.sorted(func(m *Member) bool { return m.backlog.Overdue > 0 && !isDisabled(m) }, pending)
 	return x.each(late, mostOfEach, "Overdue messages also wait for", "To list them, run `mailroom status`", pending, x.late)
 }
 
-// checkUser finds messages to the user that are kept until a phone is paired, and are not overdue yet.
+// checkUser finds messages to the user that wait until a phone is paired, unless they are overdue already.
 func checkUser(x *examination) error {
 	m := x.members[orchestrator.User]
 	if m == nil || m.backlog.Held == 0 || m.backlog.Overdue > 0 {
@@ -154,7 +154,8 @@ func checkUser(x *examination) error {
 	return err
 }
 
-// late adds a recipient whose mail has been undelivered for too long, and why the oldest message is.
+// late adds a finding for a recipient whose messages have been undelivered for too long, with the reason for the
+// oldest.
 func (x *examination) late(m *Member) error {
 	oldest, err := ledger.Messages(x.c, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE seq = ?1`,
 		m.backlog.overdueSeq)
@@ -185,13 +186,13 @@ func (x *examination) late(m *Member) error {
 	return err
 }
 
-// firstLine is the first line of what a transport said.
+// firstLine returns the first line of a transport's error.
 func firstLine(s string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
 	return line
 }
 
-// sendersTo returns who sent the first undelivered messages to a recipient, and the id of the first.
+// sendersTo returns the senders of the first undelivered messages to a recipient, and the ID of the first message.
 func (x *examination) sendersTo(recipient string) (senders []string, first string, err error) {
 	err = x.c.Query(`SELECT sender, message_id FROM agent_message WHERE `+ledger.Live+` AND recipient = ?1
 		ORDER BY priority DESC, seq LIMIT +?2`, func(row store.Row) error {
@@ -204,7 +205,7 @@ func (x *examination) sendersTo(recipient string) (senders []string, first strin
 	return byCount(senders), first, err
 }
 
-// byCount returns each name once, those that come most often first.
+// byCount returns each name once, the most frequent first.
 func byCount(names []string) (list []string) {
 	times := map[string]int{}
 	for _, name := range names {
@@ -216,7 +217,7 @@ func byCount(names []string) (list []string) {
 	return list
 }
 
-// checkUnread finds agents that read no mail, and mail for the operator, who is a person.
+// checkUnread finds agents that do not read their messages, and unread messages for the operator, who is a person.
 func checkUnread(x *examination) error {
 	list := x.sorted(func(m *Member) bool {
 		return m.Name == orchestrator.Operator && m.unreadAt != "" || m.Name != orchestrator.Operator &&
@@ -248,10 +249,10 @@ func checkUnread(x *examination) error {
 		})
 }
 
-// noHooks is how long no hook may have been called for an agent that has unread messages.
+// noHooks is how long an agent with unread messages may go without a hook call.
 const noHooks = time.Hour
 
-// whySilent says when an agent was last heard of, and what would start it.
+// whySilent returns when an agent was last heard from, and what would start it.
 func (x *examination) whySilent(m *Member) string {
 	says := "Mailroom has not heard from the agent yet"
 	if m.HeardAt != "" {
@@ -278,7 +279,7 @@ func (x *examination) whySilent(m *Member) string {
 	return says
 }
 
-// checkQuestions finds the questions that a person can still answer, and shows the first of them in its own words.
+// checkQuestions finds the questions that a person can still answer, and quotes the oldest of them.
 func checkQuestions(x *examination) error {
 	open, total, err := questions.OpenIn(x.c, x.now)
 	if err != nil || len(open) == 0 {

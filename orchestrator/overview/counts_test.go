@@ -9,13 +9,13 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Whatever somebody has written into the counts by hand, messages are sent and delivered; the doctor tells, and a new
-// count mends it.
+// Messages are sent and delivered whatever somebody has written into the counts by hand. The doctor reports the
+// error, and a recount corrects it.
 func TestNonsenseInCounts(t *testing.T) {
 	t.Parallel()
 	for _, nonsense := range []string{"-1", "9223372036854775807", "-9223372036854775808", "'nonsense'"} {
 		f := enginetest.New(t, "a", "b")
-		if nonsense[0] == '\'' && f.OnServer() { // which refuses it
+		if nonsense[0] == '\'' && f.OnServer() { // which rejects it
 			continue
 		}
 		f.Send("a", "b")

@@ -13,15 +13,15 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// DoctorOptions are how Doctor looks.
+// DoctorOptions configures Doctor.
 type DoctorOptions struct {
-	Try   bool // send a test message through the transport of each agent, see delivery.TryTransports
-	Quick bool // of a large database leave out the checks that read every row, and say so
+	Try   bool // send a test message through the transport of each agent: see delivery.TryTransports
+	Quick bool // skip the checks that read every row if the database is large, and report that they were skipped
 }
 
-// Doctor checks the file or server, the tables, and what waits in them. It only reads, unless it is to try transports.
-// What cannot be checked is a finding, too. Of the checks of what is in the tables, the first that cannot be made is the
-// last: on a server its transaction is over.
+// Doctor checks the file or server, the tables, and the messages that wait. It only reads, unless how.Try is set. A
+// check that cannot be run is a finding, too. After the first check of the tables that fails, the others are skipped,
+// because on a server a failed statement ends the transaction.
 func Doctor(ctx context.Context, l *ledger.Ledger, how DoctorOptions) Findings {
 	d := &doctor{ledger: l, quick: how.Quick}
 	check, ok := l.Store.(store.Checker)
@@ -48,7 +48,7 @@ type doctor struct {
 	Findings
 }
 
-// content checks what is in the database, until something keeps it from being read.
+// content checks the contents of the database, until an error prevents it from being read.
 func (d *doctor) content(ctx context.Context) {
 	err := d.tables(ctx)
 	file, ok := d.ledger.Store.(store.FileChecker)
@@ -64,8 +64,8 @@ func (d *doctor) content(ctx context.Context) {
 	}
 }
 
-// fail adds an error of the database, without its cause, and of a lock without its hint: the finding about the lock says
-// more.
+// fail adds a database error without its cause. If the database is locked, it also omits the hint, because the
+// finding about the lock has more detail.
 func (d *doctor) fail(code, says string, err error) {
 	var own *orchestrator.Error
 	switch {
@@ -140,10 +140,10 @@ func (d *doctor) trials(ctx context.Context) {
 	}
 }
 
-// quickBytes is how large a database may be whose every row a quick examination reads: that takes half a second.
+// quickBytes is the size up to which a quick examination reads every row of a database, which takes half a second.
 const quickBytes = 64 << 20
 
-// looksAtAll reports whether the checks that read every row are to be made. If not, it adds a finding.
+// looksAtAll reports whether to run the checks that read every row. If not, it adds a finding.
 func (d *doctor) looksAtAll() bool {
 	bytes, _ := d.ledger.Size()
 	if !d.quick || bytes <= quickBytes {
@@ -155,7 +155,7 @@ func (d *doctor) looksAtAll() bool {
 	return false
 }
 
-// everyRow makes the checks that read every row but those of the file itself.
+// everyRow runs the checks that read every row, except those of the file itself.
 func (d *doctor) everyRow(ctx context.Context) error {
 	var wrong []string
 	err := d.ledger.Read(ctx, func(c *store.Conn) (err error) {
@@ -186,11 +186,11 @@ func (d *doctor) everyRow(ctx context.Context) error {
 	return nil
 }
 
-// untracedStep is how many rows one transaction of untraced looks at.
+// untracedStep is how many rows untraced examines in one transaction.
 const untracedStep = 20_000
 
-// untraced counts the messages that have no trace and should have one. Each step is a transaction of its own: one that
-// lasted as long as all would keep the write-ahead log from being folded, or a server from cleaning up.
+// untraced counts the messages that have no trace and should have one. Each step is a transaction of its own, because
+// one long transaction would block checkpoints of the write-ahead log, or vacuuming on a server.
 func (d *doctor) untraced(ctx context.Context) (n int64, err error) {
 	from, more := int64(math.MinInt64), true
 	for more && err == nil {

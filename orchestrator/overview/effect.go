@@ -10,9 +10,9 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// An agent that has put manyBytes or more into the context of another within effectTime, by at least manyMessages, has
-// too little effect if fewer than one message in fewest was answered, acknowledged, or followed within followTime by
-// anything that the other sent.
+// An agent has too little effect if it has put at least manyBytes into the context of another agent within
+// effectTime, by at least manyMessages messages, and fewer than one message in fewest was answered, acknowledged, or
+// followed within followTime by any message from the other agent.
 const (
 	effectTime   = 24 * time.Hour
 	manyBytes    = 16 << 10
@@ -21,7 +21,7 @@ const (
 	followTime   = 10 * time.Minute
 )
 
-// checkEffect finds the agents that cost another most to least effect.
+// checkEffect finds the agents that cost another agent the most with the least effect.
 func checkEffect(x *examination) error {
 	list, err := cost.Pairs(x.c, x.now.Add(-effectTime), manyMessages, manyBytes, mostOfEach)
 	if err != nil {
@@ -50,8 +50,8 @@ func checkEffect(x *examination) error {
 	return nil
 }
 
-// effects counts the messages of a pair that were read, and those that had an effect. It walks along all that the two
-// have sent, for a few pairs at most.
+// effects counts the messages of a pair that were read, and those that had an effect. It walks through all messages
+// that the two agents sent, so it is called for a few pairs at most.
 func (s *snapshot) effects(of *cost.Pair) (n, effects int, err error) {
 	since := orchestrator.Stamp(s.now.Add(-effectTime))
 	sent, err := s.c.Texts(`SELECT created_at FROM agent_message WHERE sender = ?1 AND created_at >= ?2 AND `+ledger.Past+`

@@ -14,8 +14,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Doctor names an agent that puts much into the context of another to little effect. Answers, acknowledgements, and
-// whatever the other sends soon afterwards, are effects.
+// Doctor names an agent that puts much into the context of another with little effect. Answers, acknowledgements, and
+// anything the other sends soon afterwards count as effects.
 func TestLittleEffect(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -12,7 +12,7 @@ import (
 	"mailroom/orchestrator/reading"
 )
 
-// Status counts what waits for whom.
+// Status counts the waiting messages of each recipient.
 func ExampleStatus() {
 	ctx := context.Background()
 	e, done := example.Open("architect", "code_developer")
@@ -34,7 +34,7 @@ func ExampleStatus() {
 	// Output: code_developer pending: 1
 }
 
-// Why says what holds a message, and what would free it.
+// Why explains what holds a message, and what would release it.
 func ExampleWhy() {
 	ctx := context.Background()
 	e, done := example.Open("architect", "code_developer")
@@ -60,7 +60,7 @@ func ExampleWhy() {
 	// Run `mailroom deliver_all`, or keep `mailroom serve` running
 }
 
-// Trace tells what has happened to a message, in order, even after retention has deleted it.
+// Trace returns what happened to a message, in order, even after retention has deleted it.
 func ExampleTrace() {
 	ctx := context.Background()
 	e, done := example.Open("architect", "code_developer")

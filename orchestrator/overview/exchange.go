@@ -13,21 +13,21 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Two agents that exchange more than maxExchanged messages within exchangeTime, with no word of a person, are most
-// likely in a loop, if both of them write.
+// Two agents that exchange more than maxExchanged messages within exchangeTime, without a message from a person, are
+// most likely in a loop, if both of them write.
 const (
 	exchangeTime = 10 * time.Minute
 	maxExchanged = 30
-	leastShare   = 5 // each of the two has sent at least one message in so many
+	leastShare   = 5 // each agent has sent at least one message in this many
 )
 
-// exchange is what two agents wrote to each other lately.
+// exchange counts what two agents recently wrote to each other.
 type exchange struct {
-	a, b     string // in the order of their names
+	a, b     string // in alphabetical order
 	byA, byB int64
 }
 
-// checkHolds finds what two agents write to each other and somebody holds back.
+// checkHolds finds messages between two agents that somebody holds back.
 func checkHolds(x *examination) error {
 	for _, h := range x.conf.Holds(orchestrator.Stamp(x.now)) {
 		n, err := hosts.Waiting(x.c, &h)
@@ -43,7 +43,7 @@ func checkHolds(x *examination) error {
 	return nil
 }
 
-// Loops returns the pairs of agents that checkExchanges finds.
+// Loops returns the pairs of agents that exchange too many messages: see checkExchanges.
 func Loops(ctx context.Context, l *ledger.Ledger) (pairs [][2]string, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		s, err := takeSnapshot(c, l, conf)
@@ -60,7 +60,7 @@ func Loops(ctx context.Context, l *ledger.Ledger) (pairs [][2]string, err error)
 	return pairs, err
 }
 
-// checkExchanges finds the pairs of agents that have exchanged too many messages lately, those with most first.
+// checkExchanges finds the pairs of agents that recently exchanged too many messages, the busiest pairs first.
 func checkExchanges(x *examination) error {
 	list, err := x.runaway()
 	for _, f := range list {
@@ -69,9 +69,9 @@ func checkExchanges(x *examination) error {
 	return err
 }
 
-// runaway returns a finding for each of these pairs.
+// runaway returns a finding for each pair of agents that is most likely in a loop.
 func (s *snapshot) runaway() (list []Finding, err error) {
-	word := map[string]string{} // when a person told an agent something last
+	word := map[string]string{} // when a person last wrote to each agent
 	err = s.c.Query(`SELECT agent, max(prompted_at) FROM host_sessions WHERE prompted_at >= ?1 GROUP BY agent`,
 		func(row store.Row) error {
 			word[row.Text(0)] = row.Text(1)
@@ -129,7 +129,7 @@ func (s *snapshot) runaway() (list []Finding, err error) {
 	return list[:min(len(list), mostOfEach)], nil
 }
 
-// againstLoop says what to do about a loop.
+// againstLoop returns advice on how to stop a loop.
 func (s *snapshot) againstLoop(e *exchange) string {
 	hold := "hold back their messages with `mailroom hold %[1]s %[2]s`"
 	for _, name := range []string{e.a, e.b} {
@@ -140,14 +140,14 @@ func (s *snapshot) againstLoop(e *exchange) string {
 	return fmt.Sprintf("To see the messages, run `mailroom list --as %[1]s`. If the agents are in a loop, "+hold+". If they are not in a loop, let them continue for an hour with `mailroom hold %[1]s %[2]s --off`", e.a, e.b)
 }
 
-// isRunaway reports whether the two agents answer each other time and again. If one of them wrote nearly all, they do not:
-// that is work which one gives the other.
+// isRunaway reports whether two agents keep answering each other. If one of them sent nearly all messages, it is
+// giving work to the other, and there is no loop.
 func (e *exchange) isRunaway() bool {
 	n := e.byA + e.byB
 	return n > maxExchanged && min(e.byA, e.byB)*leastShare >= n
 }
 
-// countSince counts anew what two agents wrote to each other after a time.
+// countSince recounts what two agents wrote to each other after a time.
 func (s *snapshot) countSince(e *exchange, after string) error {
 	return s.c.Query(`SELECT coalesce(sum(CASE sender WHEN ?3 THEN 1 ELSE 0 END), 0), count(*) FROM agent_message
 		WHERE seq >= ?1 AND created_at > ?2 AND (sender = ?3 AND recipient = ?4 OR sender = ?4 AND recipient = ?3)`,

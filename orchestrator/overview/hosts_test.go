@@ -14,7 +14,7 @@ import (
 	"mailroom/orchestrator/process"
 )
 
-// The doctor tells of two living sessions of one name, and of messages that nobody is shown since no hook is called.
+// The doctor reports two live sessions with one name, and messages that are not shown because no hook is called.
 func TestDoctorOfHosts(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "alice", "bob")

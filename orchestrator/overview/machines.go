@@ -35,12 +35,12 @@ func explainElsewhere(c *store.Conn, l *ledger.Ledger, agent *ledger.Agent, why 
 	return err
 }
 
-// runsOn reports whether one of these daemons runs on a host.
+// runsOn reports whether one of the daemons in list runs on a host.
 func runsOn(list []daemons.Daemon, host string) bool {
 	return slices.ContainsFunc(list, func(d daemons.Daemon) bool { return d.Host == host })
 }
 
-// checkHosts finds hosts to which agents belong, and on which no daemon runs.
+// checkHosts finds hosts that agents belong to and on which no daemon runs.
 func checkHosts(x *examination) error {
 	if !x.l.IsCentral() {
 		return nil
@@ -72,7 +72,7 @@ func checkHosts(x *examination) error {
 		case runsOn(x.daemons, host):
 			f = Finding{About: host, Level: Fine, Says: "a daemon runs on this host for " + orchestrator.Plural(len(of[host]),
 				"agent")}
-		case host == x.l.Host(): // whoever works without a daemon delivers by hand
+		case host == x.l.Host(): // without a daemon, this host delivers by hand
 			f.Level, f.Do = Note, "Run `mailroom serve`"
 		}
 		x.add(f)
@@ -80,8 +80,8 @@ func checkHosts(x *examination) error {
 	return nil
 }
 
-// passwords looks for agents whose commands cannot use the database by themselves, since they do not get the password
-// that this process was given. It logs in to the server without that password.
+// passwords finds agents whose commands cannot use the database, because they do not inherit the password that this
+// process was given. It tests this by logging in to the server without that password.
 func (d *doctor) passwords(ctx context.Context) error {
 	conf, err := d.ledger.Configuration(ctx)
 	if err != nil {

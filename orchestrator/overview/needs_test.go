@@ -18,7 +18,7 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// needed returns a line for each finding, without the ids and times in it.
+// needed returns a line for each finding, without its IDs and times.
 func needed(t *testing.T, f *enginetest.Fixture) (lines []string) {
 	t.Helper()
 	r, err := overview.Now(t.Context(), f.Ledger)
@@ -36,7 +36,7 @@ func needed(t *testing.T, f *enginetest.Fixture) (lines []string) {
 	return lines
 }
 
-// roomLines returns a line for each agent and each pair of the room.
+// roomLines returns a line for each agent and each pair in the room.
 func roomLines(t *testing.T, f *enginetest.Fixture) (lines []string) {
 	t.Helper()
 	r, err := overview.LookAround(t.Context(), f.Ledger)
@@ -56,7 +56,7 @@ func roomLines(t *testing.T, f *enginetest.Fixture) (lines []string) {
 	return lines
 }
 
-// TestNeeds: what needs a person is found, is said once, and is gone when it is mended.
+// TestNeeds checks that a problem that needs a person is found, is reported once, and disappears when it is solved.
 func TestNeeds(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -103,8 +103,8 @@ func TestNeeds(t *testing.T) {
 	want.Rows(t, needed(t, f), "failed 3 Messages to w failed | a, b | 30m0s")
 }
 
-// TestRefusedSenders: what was refused because of its sender says nothing of its recipient, and no advice is given that
-// cannot be followed. What somebody has read counts as heard at once.
+// TestRefusedSenders checks that a message rejected because of its sender says nothing about its recipient, and that
+// no advice is given that cannot be followed. An agent that has read something counts as heard from immediately.
 func TestRefusedSenders(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -126,7 +126,7 @@ func TestRefusedSenders(t *testing.T) {
 	want.Equal(t, "how b stands, who has just read", f.Standing("b").State, "active")
 }
 
-// TestNothingIsWantedYet: what its sender wants later waits for no daemon.
+// TestNothingIsWantedYet checks that a message for later delivery does not wait for a daemon.
 func TestNothingIsWantedYet(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -137,8 +137,8 @@ func TestNothingIsWantedYet(t *testing.T) {
 	want.Rows(t, needed(t, f), "daemon 1 No daemon runs, and 1 message waits for one |  | 0s")
 }
 
-// TestNeedsAreGroups: each kind of failure is a need of its own, and its error selects exactly the dead letters that
-// the need speaks of.
+// TestNeedsAreGroups checks that each kind of failure is a separate finding, whose error selects exactly its dead
+// letters.
 func TestNeedsAreGroups(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")
@@ -170,7 +170,7 @@ func TestNeedsAreGroups(t *testing.T) {
 	}
 	want.Rows(t, got, "2 exit status 1: locked by process 90210", "1 exit status 2")
 
-	// Of more than twelve kinds the rest is one need.
+	// If there are more than twelve kinds, the others form one finding.
 	for _, letter := range "abcdefghijkl" {
 		f.Wire.Set(enginetest.Failing("no " + string(letter)))
 		f.Send("a", "w", func(d *orchestrator.Draft) { d.MaxRetries = new(0) })
@@ -187,8 +187,8 @@ func TestNeedsAreGroups(t *testing.T) {
 	}
 }
 
-// TestSilenceIsSeenAtOnce: an agent is silent once its limit is over, before a delivery run has told anybody, and the
-// doctor counts those that are shown so.
+// TestSilenceIsSeenAtOnce checks that an agent is silent as soon as its limit is over, before a delivery run has
+// reported it, and that the doctor counts such agents.
 func TestSilenceIsSeenAtOnce(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -206,7 +206,7 @@ func TestSilenceIsSeenAtOnce(t *testing.T) {
 	}
 }
 
-// TestNeedsOfPeople: a question, mail for the operator, and an address that is not used any more.
+// TestNeedsOfPeople covers a question, mail for the operator, and a disabled address.
 func TestNeedsOfPeople(t *testing.T) {
 	t.Parallel()
 	f, devices := enginetest.NewPhones(t, 1)
@@ -240,8 +240,8 @@ func TestNeedsOfPeople(t *testing.T) {
 	}
 }
 
-// TestNeedsOfPhones: a phone is nobody in the room, and a push that failed nothing to send again; one to which pushes
-// fail is named until one arrives.
+// TestNeedsOfPhones checks that a phone is not in the room, and that a failed push need not be sent again. A phone
+// whose pushes fail is named until one arrives.
 func TestNeedsOfPhones(t *testing.T) {
 	t.Parallel()
 	f, devices := enginetest.NewPhones(t, 2)
@@ -286,7 +286,7 @@ func TestNeedsOfPhones(t *testing.T) {
 	}
 }
 
-// TestNeedsOfTheUser: messages to a person without a phone are named.
+// TestNeedsOfTheUser checks that messages to a person without a phone are named.
 func TestNeedsOfTheUser(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -308,7 +308,8 @@ func TestNeedsOfTheUser(t *testing.T) {
 	want.Rows(t, needed(t, f))
 }
 
-// TestNeedsOfALoop: two agents that write to each other without a word of a person are named, with the numbers.
+// TestNeedsOfALoop checks that two agents that write to each other without a message from a person are named, with
+// the numbers.
 func TestNeedsOfALoop(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "ann", "bob", "cy")
@@ -339,7 +340,7 @@ func TestNeedsOfALoop(t *testing.T) {
 	f.TakeFor("ann", 0)
 	want.Rows(t, needed(t, f))
 	f.Clock.Advance(time.Second)
-	exchange(16) // after that word
+	exchange(16) // after that message
 	want.Rows(t, needed(t, f), "exchange 32 ann and bob have exchanged 32 messages within ten minutes | ann, bob | ")
 	loops := func() [][2]string {
 		pairs, err := overview.Loops(t.Context(), f.Ledger)
@@ -354,11 +355,11 @@ func TestNeedsOfALoop(t *testing.T) {
 	want.Equal(t, "loops", fmt.Sprint(loops()), "[]")
 	f.Clock.Advance(time.Hour)
 	want.Rows(t, needed(t, f))
-	exchange(16) // when they may go on no more
+	exchange(16) // when the permission has ended
 	want.Rows(t, needed(t, f), "exchange 32 ann and bob have exchanged 32 messages within ten minutes | ann, bob | ")
 	f.Clock.Advance(11 * time.Minute)
 	want.Rows(t, needed(t, f))
-	for range 40 { // work for one of them, who seldom answers
+	for range 40 { // work for one of them, which seldom answers
 		f.Send("ann", "bob")
 	}
 	f.Send("bob", "ann")

@@ -8,7 +8,8 @@ import (
 	"mailroom/orchestrator/overview"
 )
 
-// A quick look leaves out what reads every row of a large database, and says so; of a small one it leaves out nothing.
+// A quick examination of a large database skips the checks that read every row, and reports that. For a small
+// database it skips nothing.
 func TestQuickDoctor(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "how large tables are is known of a file at once")

@@ -16,74 +16,75 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Room is who is there, and who wrote to whom in the last hour.
+// Room holds the agents, and who wrote to whom in the last hour.
 type Room struct {
-	Since  string   `json:"since"`         // of the messages that are counted
-	Cut    bool     `json:"cut,omitempty"` // there were more messages; only the newest are counted
+	Since  string   `json:"since"`         // messages from this time on are counted
+	Cut    bool     `json:"cut,omitempty"` // whether there were more messages; only the newest are counted
 	Agents []Member `json:"agents"`
-	Pairs  []Pair   `json:"pairs"` // those with most messages first
-	// who put how much into whose context in this hour of the clock and the one before, the dearest first
+	Pairs  []Pair   `json:"pairs"` // those with the most messages first
+	// Costs is how much each sender added to each recipient's context in this clock hour and the one before, the most
+	// expensive first.
 	Costs []cost.Pair `json:"costs"`
 }
 
-// Member is an agent, or a name that nobody has and to which something was written.
+// Member is an agent, or a name that no agent has and that received a message.
 type Member struct {
 	Name     string    `json:"name"`
-	Known    bool      `json:"known"` // false: something is written to a name that nobody has
+	Known    bool      `json:"known"` // false: no agent has this name
 	BuiltIn  bool      `json:"built_in,omitempty"`
 	State    Condition `json:"state"`
-	HeardAt  string    `json:"heard_at,omitempty"` // when it last sent, read, waited or was seen to work
-	Pending  int64     `json:"pending"`            // what is not delivered yet
+	HeardAt  string    `json:"heard_at,omitempty"` // when it last sent, read, waited or was seen working
+	Pending  int64     `json:"pending"`            // not delivered yet
 	Unread   int64     `json:"unread"`
-	OldestAt string    `json:"oldest_at,omitempty"` // since when something has been undelivered or unread
+	OldestAt string    `json:"oldest_at,omitempty"` // since when a message has been undelivered or unread
 	Failed   int64     `json:"failed"`              // dead letters
 
 	backlog    RecipientBacklog
 	agent      *ledger.Agent
 	hookAt     string                      // when a hook of its agent host was last called
-	readAt     string                      // when it last read something
-	unreadAt   string                      // when the oldest unread message came
-	failedAt   string                      // of a message of the last hour
-	lastStatus orchestrator.PresenceStatus // that it said it has
+	readAt     string                      // when it last read a message
+	unreadAt   string                      // when its oldest unread message arrived
+	failedAt   string                      // when a message to it failed, if in the last hour
+	lastStatus orchestrator.PresenceStatus // the status that it last reported
 	lastSince  string
-	beatAt     string        // when it was last heard of, if there is a limit to its silence
+	beatAt     string        // when it was last heard from, if its silence has a limit
 	silentAt   string        // when that limit is reached
 	toldAt     string        // when its silence was reported
-	run        *sessions.Run // of its start command, the last; nil if there was none
-	waits      bool          // for messages, right now
+	run        *sessions.Run // the last run of its start command; nil if there was none
+	waits      bool          // whether it waits for messages right now
 }
 
-// Pair is who wrote to whom.
+// Pair counts the messages from one sender to one recipient.
 type Pair struct {
 	Sender    string `json:"sender"`
 	Recipient string `json:"recipient"`
 	Messages  int64  `json:"messages"`
-	Failed    int64  `json:"failed,omitempty"`  // in that hour, whenever they were sent
-	Retry     int64  `json:"retry,omitempty"`   // an attempt failed, and there will be another
-	Pending   int64  `json:"pending,omitempty"` // those on the ladder not included
+	Failed    int64  `json:"failed,omitempty"`  // failed in that hour, whenever they were sent
+	Retry     int64  `json:"retry,omitempty"`   // an attempt failed, and another will follow
+	Pending   int64  `json:"pending,omitempty"` // without those counted in Retry
 	Unread    int64  `json:"unread,omitempty"`  // in the recipient's inbox
 	LastAt    string `json:"last_at"`
 }
 
 const (
-	roomTime  = time.Hour // of messages that are looked at
-	roomRows  = 5000      // and how many, the newest
-	roomStep  = 500       // at once
+	roomTime  = time.Hour // how far back messages are examined
+	roomRows  = 5000      // how many messages are examined, newest first
+	roomStep  = 500       // how many rows one query reads
 	roomLimit = 50 * time.Millisecond
-	maxCosts  = 100 // pairs
+	maxCosts  = 100 // in pairs
 )
 
-// flow is some of the messages from one to another: those that are in the same state.
+// flow counts messages from one sender to one recipient that are in the same state.
 type flow struct {
 	sender, recipient string
 	status            orchestrator.Status
 	unread            bool
 	messages          int64
 	lastAt            string // when the last of them was sent
-	lately            int64  // of the messages, those sent within exchangeTime
+	lately            int64  // how many of the messages were sent within exchangeTime
 }
 
-// snapshot is what Room and the checks are made of: who is there, the messages of the last hour, and the newest dead
+// snapshot is the data for Room and the checks: the agents, the messages of the last hour, and the newest dead
 // letters.
 type snapshot struct {
 	c       *store.Conn
@@ -92,14 +93,14 @@ type snapshot struct {
 	now     time.Time
 	members map[string]*Member
 	recent  []flow
-	from    int64            // seq of the first row that recent counts
-	letters []deadLetter     // dead letters, the newest
-	pushes  map[string]int64 // pushes that failed, by device
+	from    int64            // the sequence number of the first row that recent counts
+	letters []deadLetter     // newest first
+	pushes  map[string]int64 // failed pushes by device
 	cut     bool
 }
 
-// LookAround returns who is there, and who wrote to whom in the last hour. It costs the same however many messages
-// there are: of more than 5,000 in that time only the newest are counted.
+// LookAround returns the agents, and who wrote to whom in the last hour. Its cost does not grow with the number of
+// messages: if there are more than 5,000 in that time, only the newest are counted.
 func LookAround(ctx context.Context, l *ledger.Ledger) (r Room, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		s, err := takeSnapshot(c, l, conf)
@@ -118,7 +119,7 @@ func LookAround(ctx context.Context, l *ledger.Ledger) (r Room, err error) {
 	return r, err
 }
 
-// takeSnapshot reads what Room and the checks are made of.
+// takeSnapshot reads the data for Room and the checks.
 func takeSnapshot(c *store.Conn, l *ledger.Ledger, conf *ledger.Config) (*snapshot, error) {
 	s := &snapshot{c: c, l: l, conf: conf, now: l.Now(), members: map[string]*Member{}, pushes: map[string]int64{}}
 	for name, agent := range conf.Agents {
@@ -135,7 +136,7 @@ func takeSnapshot(c *store.Conn, l *ledger.Ledger, conf *ledger.Config) (*snapsh
 	return s, nil
 }
 
-// of returns the member of a name, also of one that nobody has.
+// of returns the member with a name, and adds one if no agent has the name.
 func (s *snapshot) of(name string) *Member {
 	m := s.members[name]
 	if m == nil {
@@ -145,8 +146,8 @@ func (s *snapshot) of(name string) *Member {
 	return m
 }
 
-// walk counts the newest messages, back to an hour ago, as far as that is possible in little time: columns that stand
-// behind a payload cost as much to read as it is long.
+// walk counts the newest messages of the last hour, until roomRows or roomLimit is reached. The time limit is needed
+// because reading a column stored after a payload costs as much as the payload is long.
 func (s *snapshot) walk() error {
 	since, until, before := orchestrator.Stamp(s.now.Add(-roomTime)), time.Now().Add(roomLimit), int64(math.MaxInt64)
 	for n := 0; ; n += roomStep {
@@ -173,7 +174,7 @@ func (s *snapshot) walk() error {
 			return err
 		}
 		s.recent, s.from = append(s.recent, flows...), from
-		if at < since { // also where there are no more
+		if at < since { // at is also "" if there are no more rows
 			return nil
 		}
 		if before = from; n+roomStep >= roomRows || time.Now().After(until) {
@@ -183,7 +184,7 @@ func (s *snapshot) walk() error {
 	}
 }
 
-// waiting adds what waits for whom, and what failed.
+// waiting adds the messages that wait for each recipient, and those that failed.
 func (s *snapshot) waiting() error {
 	counts, err := ledger.Counts(s.c)
 	if err != nil {
@@ -218,7 +219,7 @@ func (s *snapshot) waiting() error {
 	return nil
 }
 
-// heard adds when each agent was last heard of, and what it said that it does.
+// heard adds when each agent was last heard from, and the status that it reported.
 func (s *snapshot) heard() error {
 	for i := range s.recent {
 		w := &s.recent[i]
@@ -259,7 +260,7 @@ func (s *snapshot) heard() error {
 		{`SELECT waiter, since FROM waits WHERE until > ?1`, []any{now}, func(m *Member, _ store.Row) {
 			m.HeardAt, m.waits = now, true
 		}},
-		// what traffic has not counted yet, which is little
+		// the few events that the table traffic does not count yet
 		{`SELECT m.recipient, max(t.at), max(CASE WHEN t.event = 'read' THEN t.at END) FROM message_trace AS t
 			JOIN agent_message AS m ON m.message_id = t.message_id
 			WHERE t.id > (SELECT max(id) - 1000 FROM message_trace) AND t.event IN ('read', 'shown')
@@ -284,33 +285,35 @@ func (s *snapshot) heard() error {
 	return nil
 }
 
-// counted notes that an agent wrote or read something then, or in the minute or the hour that began then.
+// counted records when an agent last wrote or read a message. The time may be the start of the minute or hour in
+// which it did.
 func (s *snapshot) counted(m *Member, row store.Row) {
 	m.HeardAt = max(m.HeardAt, row.Text(1))
 	m.readAt = max(m.readAt, row.Text(2))
 }
 
-// patience is how many times overdue.after mail may lie unread with an agent that does other things meanwhile.
+// patience is how many times overdue.after a message may remain unread by an agent that does other things meanwhile.
 const patience = 12
 
-// unreadTooLong reports whether nobody reads an agent's mail: some has lain for longer than overdue.after, and nothing
-// was heard of the agent since it came; or for an hour, and the agent, whatever else it does, has read nothing.
+// unreadTooLong reports whether nobody reads an agent's messages. That is so if one has been unread for longer than
+// overdue.after, and the agent was not heard from since it arrived; or if one has been unread for longer than
+// patience times overdue.after, and the agent has read nothing since, whatever else it does.
 func (s *snapshot) unreadTooLong(m *Member) bool {
 	if m.unreadAt == "" || m.Name == orchestrator.User {
 		return false
 	}
 	lies, limit := s.now.Sub(orchestrator.ParseStamp(m.unreadAt)), s.conf.Settings.OverdueAfter
-	minute := orchestrator.Stamp(orchestrator.ParseStamp(m.unreadAt).Truncate(time.Minute)) // that reading is counted in
+	minute := orchestrator.Stamp(orchestrator.ParseStamp(m.unreadAt).Truncate(time.Minute)) // as reads are counted
 	return lies > limit && m.HeardAt < minute || lies > patience*limit && m.readAt < minute
 }
 
-// pairs counts the messages of the last hour by who wrote to whom, and those that failed in that time. What the engine
-// itself says is left out, and so are pushes.
+// pairs counts the messages of the last hour by sender and recipient, and those that failed in that time. It skips
+// messages from Mailroom itself, and pushes.
 func (s *snapshot) pairs() []Pair {
 	found := map[[2]string]*Pair{}
 	of := func(sender, recipient, at string) *Pair {
 		if sender == orchestrator.SystemSender || !push.IsMailbox(recipient) {
-			return &Pair{} // counts for nothing
+			return &Pair{} // is discarded
 		}
 		p := found[[2]string{sender, recipient}]
 		if p == nil {

@@ -11,8 +11,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// signalNamed returns the question or alert that an id names, in the form in which stories tell of messages, and behind
-// it its pushes; nothing when there is none.
+// signalNamed returns the question or alert with an ID, represented as a message, followed by its pushes. It returns
+// nothing if there is none.
 func signalNamed(c *store.Conn, id string) (ms []orchestrator.Message, err error) {
 	ms, err = store.List(c, func(row store.Row) orchestrator.Message {
 		return orchestrator.Message{
@@ -32,7 +32,7 @@ func signalNamed(c *store.Conn, id string) (ms []orchestrator.Message, err error
 	return append(ms, pushes...), err
 }
 
-// signalReceipts are what is known to have happened to a question or an alert.
+// signalReceipts returns the recorded events of a question or an alert.
 func signalReceipts(c *store.Conn, id string) ([]messages.Receipt, error) {
 	list, err := store.List(c, func(row store.Row) messages.Receipt {
 		return messages.Receipt{What: row.Text(0), At: row.Text(1), Evidence: row.Text(2)}
@@ -46,7 +46,8 @@ func signalReceipts(c *store.Conn, id string) ([]messages.Receipt, error) {
 	return slices.DeleteFunc(list, func(r messages.Receipt) bool { return r.At == "" }), err
 }
 
-// madeOf returns the ID of the question or alert that Mailroom made of a message to the user; "" if it has been deleted.
+// madeOf returns the ID of the question or alert that Mailroom created from a message to the user, or "" if it has
+// been deleted.
 func madeOf(c *store.Conn, message string) (string, error) {
 	id, _, err := c.Text(`SELECT question_id FROM signal_questions WHERE message_id = ?1 AND message_id <> ''
 		UNION ALL SELECT alert_id FROM signal_alerts WHERE message_id = ?1 AND message_id <> ''`, message)

@@ -11,56 +11,56 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Silent is the status of an agent that should be working, and from which nothing was heard for longer than its limit.
-// It is never stored.
+// Silent is the status of an agent that should be working and was not heard from for longer than its limit. It is
+// never stored.
 const Silent orchestrator.PresenceStatus = "silent"
 
 // Removed is the status of an agent that was removed. It is never stored.
 const Removed orchestrator.PresenceStatus = "removed"
 
-// Condition says in one word how an agent stands: what is wrong with it, or what it does. It is never stored.
+// Condition is the state of an agent in one word: what is wrong with it, or what it does. It is never stored.
 type Condition string
 
-// Conditions of agents. One that is in several has the first of them.
+// Conditions of agents. An agent to which several apply has the first of them.
 const (
-	disabled      Condition = "disabled"       // its transport is not used
+	disabled      Condition = "disabled"       // its transport is disabled
 	sessionFailed Condition = "session_failed" // the last run of its start command failed
-	// so many runs in a row have failed that it is not started for these messages again
+	// givenUp: so many runs in a row failed that the agent is not started for these messages again.
 	givenUp     Condition = "given_up"
 	fails       Condition = "fails" // a message to it failed in the last hour
 	readsNoMail Condition = "unread"
 	silent      Condition = "silent"
 	retries     Condition = "retries" // a message waits for another attempt
 	waits       Condition = "waiting" // it waits for messages right now
-	works       Condition = "working" // its session runs, or it says so
-	// idle and stopped, and working, too, are what it says itself: an orchestrator.PresenceStatus
-	active     Condition = "active" // it says nothing, and was heard of within activeTime
-	quiet      Condition = "quiet"  // it was heard of before that
+	works       Condition = "working" // its session runs, or it reported this status
+	// An agent itself reports the states idle, stopped and working: see orchestrator.PresenceStatus.
+	active     Condition = "active" // it reports no status, and was heard from within activeTime
+	quiet      Condition = "quiet"  // it was last heard from before that
 	neverHeard Condition = ""
 )
 
-// activeTime is how long an agent counts as active after it was heard of.
+// activeTime is how long an agent counts as active after it was heard from.
 const activeTime = 5 * time.Minute
 
-// Standing is an agent, and how it stands.
+// Standing is an agent and its state.
 type Standing struct {
 	ledger.Agent
 	State Condition `json:"state"`
-	// what it was last known to do: working, idle, silent, stopped or removed; "" when nothing is known
+	// Status is the last known status: working, idle, silent, stopped or removed; "" if none is known.
 	Status orchestrator.PresenceStatus `json:"status"`
-	// of a silent agent: when it was last heard of
+	// StatusSince is when the status began; for a silent agent, when it was last heard from.
 	StatusSince string `json:"status_since,omitempty"`
-	// its silence was told to nobody: no other agent has the name ralph.pm
+	// Untold is set if the agent's silence was reported to nobody, because no other agent has the name in ralph.pm.
 	Untold bool          `json:"untold,omitempty"`
 	Run    *sessions.Run `json:"run,omitempty"` // the last run of its start command
-	// agent that removed it; "" is the administrator
+	// RemovedBy is the agent that removed it; "" is the administrator.
 	RemovedBy string `json:"removed_by,omitempty"`
-	// when it last sent, read, waited or was seen to work
+	// HeardAt is when it last sent, read, waited or was seen working.
 	HeardAt string            `json:"heard_at,omitempty"`
-	Backlog *RecipientBacklog `json:"backlog,omitempty"` // what waits for it, if that was asked
+	Backlog *RecipientBacklog `json:"backlog,omitempty"` // what waits for it, if requested
 }
 
-// StandingOf returns the standing of an agent, or of the operator or the user, and what waits for it. Error: not_found,
+// StandingOf returns the state of an agent, of the operator or of the user, and what waits for it. Error: not_found,
 // whose hint names the most similar agents.
 func StandingOf(ctx context.Context, l *ledger.Ledger, name string) (standing Standing, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
@@ -77,7 +77,7 @@ func StandingOf(ctx context.Context, l *ledger.Ledger, name string) (standing St
 	return standing, err
 }
 
-// standing is how an agent stands.
+// standing returns the state of an agent.
 func (s *snapshot) standing(a ledger.Agent) (r Standing) {
 	m := s.members[a.Name]
 	b := m.backlog
@@ -98,15 +98,15 @@ func (s *snapshot) standing(a ledger.Agent) (r Standing) {
 	return r
 }
 
-// isSilent reports whether nothing was heard of an agent for longer than its limit, though it was at work.
+// isSilent reports whether an agent was at work and then not heard from for longer than its limit.
 func (m *Member) isSilent(now time.Time) bool {
 	return m.toldAt != "" || m.silentAt != "" && m.silentAt <= orchestrator.Stamp(now)
 }
 
-// runIs reports whether the last run of its start command is in a state.
+// runIs reports whether the last run of the start command is in a state.
 func (m *Member) runIs(state sessions.RunState) bool { return m.run != nil && m.run.State == state }
 
-// condition returns how a member stands.
+// condition returns the condition of a member.
 func (s *snapshot) condition(m *Member) Condition {
 	switch {
 	case isDisabled(m):

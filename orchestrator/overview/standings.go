@@ -12,17 +12,17 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// StandingFilter says which agents Standings returns, and in which order.
+// StandingFilter selects and orders the agents that Standings returns.
 type StandingFilter struct {
-	Search  string // only those that have this text in their name, role or host
-	Waiting bool   // first those that are disabled, then those for which most waits, and not by name
-	Skip    int    // so many of the first
-	Limit   int    // so many at most; 0 is all
-	Backlog bool   // say what waits for each
+	Search  string // only agents with this text in their name, role or host
+	Waiting bool   // order by disabled agents first, then by most waiting messages, instead of by name
+	Skip    int    // how many to skip
+	Limit   int    // how many to return at most; 0: all
+	Backlog bool   // include what waits for each agent
 }
 
-// Standings returns the standings of agents: by name, and behind them those of the operator and the user. total says
-// how many the filter selects in all.
+// Standings returns the states of agents, ordered by name, followed by those of the operator and the user. total is
+// how many agents the filter selects in all.
 func Standings(ctx context.Context, l *ledger.Ledger, r StandingFilter) (list []Standing, total int, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		names := r.names(conf)
@@ -51,7 +51,7 @@ func Standings(ctx context.Context, l *ledger.Ledger, r StandingFilter) (list []
 	return list, total, err
 }
 
-// names returns the names that a filter selects, those of the operator and the user last.
+// names returns the names that a filter selects, the operator and the user last.
 func (r *StandingFilter) names(conf *ledger.Config) []string {
 	search := strings.ToLower(r.Search)
 	names := append(slices.Clone(conf.Names), orchestrator.Operator, orchestrator.User)
@@ -62,7 +62,7 @@ func (r *StandingFilter) names(conf *ledger.Config) []string {
 	})
 }
 
-// sortByTrouble sorts names: who is disabled first, then for whom most waits.
+// sortByTrouble sorts names: disabled agents first, then by most waiting messages.
 func (s *snapshot) sortByTrouble(names []string) {
 	isEnabled := func(m *Member) int {
 		if isDisabled(m) {

@@ -11,8 +11,8 @@ import (
 	"mailroom/orchestrator/overview"
 )
 
-// A roster begins with who is disabled and for whom most waits, has pages, and says what waits for each; who wrote to
-// whom lately is counted in both directions.
+// The list begins with disabled agents and those with the most waiting messages, has pages, and includes what waits
+// for each agent. Recent messages are counted in both directions.
 func TestRoster(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b", "c", "d")

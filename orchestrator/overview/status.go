@@ -1,6 +1,6 @@
-// Package overview reports how things stand: the status of the database, why a message is where it is, what has
-// happened to it, and what is wrong (doctor). It reads all records, and changes none, but for the test messages that
-// Doctor sends if asked.
+// Package overview reports the state of a database: its status, why a message is where it is, what happened to the
+// message, and what is wrong (doctor). It reads all records and changes none, except for the test messages that
+// Doctor sends on request.
 package overview
 
 import (
@@ -15,21 +15,21 @@ import (
 	"mailroom/tracing"
 )
 
-// State is what Status reports.
+// State is the result of Status.
 type State struct {
 	Database   string             `json:"database"`
 	Bytes      int64              `json:"database_bytes"`
 	WALBytes   int64              `json:"wal_bytes"`
 	Totals     map[string]int64   `json:"totals"` // rows of agent_message by status, and "archived"
 	Recipients []RecipientBacklog `json:"recipients"`
-	// delivered to inboxes and not read; what a reader has not confirmed included
+	// Unread counts messages delivered to inboxes and not read, including those that a reader has not confirmed.
 	Unread  int64 `json:"unread"`
 	Overdue int64 `json:"overdue"` // of the oldest 100 of each recipient and priority
-	// next planned retry or review; now, if something is due
+	// NextDueAt is the next planned retry or review, or the current time if something is due.
 	NextDueAt string           `json:"next_due_at,omitempty"`
 	Daemons   []daemons.Daemon `json:"daemons"`
-	MovedTo   string           `json:"moved_to,omitempty"`  // where the database is now, if it has moved
-	Untrusted string           `json:"untrusted,omitempty"` // why the database does nothing outside of itself
+	MovedTo   string           `json:"moved_to,omitempty"`  // the new address of the database, if it has moved
+	Untrusted string           `json:"untrusted,omitempty"` // why the database may not act outside of itself
 }
 
 // RecipientBacklog counts what waits for one recipient.
@@ -37,24 +37,24 @@ type RecipientBacklog struct {
 	Recipient string `json:"recipient"`
 	Known     bool   `json:"known"`
 	Pending   int64  `json:"pending"`
-	Later     int64  `json:"later,omitempty"` // of those pending: what their senders want delivered later
+	Later     int64  `json:"later,omitempty"` // those of Pending whose senders asked for later delivery
 	Retry     int64  `json:"retry"`
 	Leased    int64  `json:"leased"` // being delivered right now
-	Held      int64  `json:"held"`   // waiting for an agent of that name
+	Held      int64  `json:"held"`   // waiting for an agent with this name
 	Unread    int64  `json:"unread"`
-	Shown     int64  `json:"shown,omitempty"`     // of those, handed to a reader that may still confirm them
-	OldestAt  string `json:"oldest_at,omitempty"` // since when something has been undelivered that is not wanted later
+	Shown     int64  `json:"shown,omitempty"`     // those of Unread handed to a reader that may still confirm them
+	OldestAt  string `json:"oldest_at,omitempty"` // since when a message has been undelivered, except those for later
 	NextAt    string `json:"next_attempt_at,omitempty"`
 	Overdue   int64  `json:"overdue,omitempty"`  // of the oldest 100 of each priority
-	Disabled  string `json:"disabled,omitempty"` // since when and why its transport is not used any more
+	Disabled  string `json:"disabled,omitempty"` // since when and why its transport is disabled
 
-	// since when something has been unread in its inbox; Status does not ask
+	// UnreadSince is the time since which its inbox has had unread messages. Status does not set it.
 	UnreadSince string `json:"unread_since,omitempty"`
 
-	// of agent hosts, that live; of several the first that looks gets a message
+	// Sessions are the live agent host sessions. If there are several, the first one that checks gets a message.
 	Sessions []hosts.Session `json:"host_sessions,omitempty"`
 
-	overdueSeq int64 // of the first row that is overdue; 0: none is
+	overdueSeq int64 // sequence number of the first overdue row; 0: none
 }
 
 // Status returns how many messages wait for each recipient, how many there are in all, and which daemons run.
@@ -89,7 +89,7 @@ func Status(ctx context.Context, l *ledger.Ledger) (State, error) {
 		}
 		if due, err := anythingDue(c, l, conf, s.Recipients); err != nil {
 			return err
-		} else if due { // stands in the plan only with the time from which it is overdue
+		} else if due { // the plan has such a message only at the time when it becomes overdue
 			s.NextDueAt = orchestrator.Stamp(l.Now())
 		}
 		if err := addForeignTotals(c, s.Totals); err != nil {
@@ -127,18 +127,18 @@ func anythingDue(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, backlog [
 	return due, err
 }
 
-// Attempts counts what came of deliveries, in messages: an attempt with ten messages counts ten.
+// Attempts counts the results of deliveries by message: an attempt with ten messages counts as ten.
 type Attempts struct {
 	Delivered int64
-	Failed    int64 // attempts that failed, for whatever reason
+	Failed    int64 // failed attempts, for any reason
 	GivenUp   int64 // messages that became dead letters
-	Last      int64 // the last row of message_trace that was looked at; 0 is none
+	Last      int64 // the last row of message_trace that was examined; 0: none
 }
 
-// AttemptsAfter counts what this process did after a row of message_trace, the Last of the count before. A negative one
-// counts nothing and only says where the trace ends. It reads each row of the trace once, by its key, so that it may be
-// asked often. A Last that is smaller than after comes from a database that was restored meanwhile; nothing is counted
-// then.
+// AttemptsAfter counts the deliveries of this process that follow a row of message_trace, which is the Last of the
+// previous count. If after is negative, AttemptsAfter counts nothing and returns only the end of the trace in Last.
+// It reads each row of the trace once, by its key, so it may be called often. If the returned Last is smaller than
+// after, the database was restored in the meantime, and nothing is counted.
 func AttemptsAfter(ctx context.Context, l *ledger.Ledger, after int64) (a Attempts, err error) {
 	settled, err := store.SettledIn(ctx, l.Store)
 	if err != nil {

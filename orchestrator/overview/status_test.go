@@ -9,7 +9,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/want"
 )
 
-// TestNextDue: something is due now while anything waits that a run would take, and else when the plan says so.
+// TestNextDue checks that the next run is due now while a message waits that a run would take, and otherwise at the
+// planned time.
 func TestNextDue(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")

@@ -13,13 +13,13 @@ import (
 	"mailroom/tracing"
 )
 
-// Story is all that is known of one message: its events, and the commands that had a part in it.
+// Story is all that is known about one message: its events, and the commands involved.
 type Story struct {
 	Message  orchestrator.Message `json:"message"`
 	Gone     bool                 `json:"gone,omitempty"` // deleted by retention; only the trace is left
 	Receipts []messages.Receipt   `json:"receipts"`
 	Events   []StoryEvent         `json:"events"`
-	// that had a part in it, and the sessions that were started for it, by start
+	// Commands are the commands involved and the sessions started for the message, ordered by start.
 	Commands []CommandSpan `json:"commands"`
 }
 
@@ -34,10 +34,10 @@ type StoryEvent struct {
 	Actor     string `json:"actor,omitempty"`
 	SpanID    string `json:"span_id,omitempty"`
 	Error     string `json:"error,omitempty"`
-	Detail    string `json:"detail,omitempty"` // what the transport had to say of the attempt
+	Detail    string `json:"detail,omitempty"` // what the transport reported about the attempt
 }
 
-// CommandSpan is one run of a command, as command_trace has it.
+// CommandSpan is one run of a command, as stored in command_trace.
 type CommandSpan struct {
 	TraceID       string          `json:"trace_id"`
 	SpanID        string          `json:"span_id"`
@@ -53,7 +53,7 @@ type CommandSpan struct {
 	Attributes    json.RawMessage `json:"attributes"`
 }
 
-// Trace returns the story of each message that an id stands for: several for a send to a group. It works even after
+// Trace returns the story of each message with an ID: several for a message sent to a group. It works even after
 // retention has deleted the messages, as long as their trace is kept. Error: not_found.
 func Trace(ctx context.Context, l *ledger.Ledger, id string) (stories []Story, err error) {
 	err = l.Read(ctx, func(c *store.Conn) error {
@@ -97,8 +97,8 @@ func Trace(ctx context.Context, l *ledger.Ledger, id string) (stories []Story, e
 	return stories, err
 }
 
-// OwnTrace returns those of the stories which Trace returns that are of messages which an agent has sent or got. Error:
-// not_found, also for the messages of others.
+// OwnTrace returns the stories of Trace whose messages an agent sent or received. Error: not_found, also for messages
+// between others.
 func OwnTrace(ctx context.Context, l *ledger.Ledger, id, agent string) ([]Story, error) {
 	stories, err := Trace(ctx, l, id)
 	if err != nil {

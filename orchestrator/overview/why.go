@@ -24,21 +24,21 @@ type Reason struct {
 	Sender        string              `json:"sender"`
 	Recipient     string              `json:"recipient"`
 	Status        orchestrator.Status `json:"status"`
-	Gone          bool                `json:"gone,omitempty"` // deleted by retention; status is the last that it had
+	Gone          bool                `json:"gone,omitempty"` // deleted by retention; Status is its last status
 	Where         string              `json:"where"`          // where the message is
 	Rule          string              `json:"rule"`           // which rule keeps it there
 	NextAttemptAt string              `json:"next_attempt_at,omitempty"`
-	Fix           string              `json:"fix"` // what would free it; "" when nothing needs to be done
+	Fix           string              `json:"fix"` // what would release it; "" if nothing needs to be done
 	LastError     string              `json:"last_error,omitempty"`
-	// what its transport had to say of the last attempt: output, an answer
+	// LastReport is what the transport reported about the last attempt: output or an answer.
 	LastReport string             `json:"last_report,omitempty"`
 	Attempts   int                `json:"attempts"`
 	Overdue    bool               `json:"overdue,omitempty"`
 	Receipts   []messages.Receipt `json:"receipts"`
 }
 
-// Why explains where a message is, which rule keeps it there, when the next attempt is, and what would free it. It
-// returns one Reason for each message that the id stands for: several for a send to a group. Error: not_found.
+// Why explains where a message is, which rule keeps it there, when the next attempt is, and what would release it. It
+// returns one Reason for each message with the ID: several for a message sent to a group. Error: not_found.
 func Why(ctx context.Context, l *ledger.Ledger, id string) (reasons []Reason, err error) {
 	err = l.View(ctx, func(c *store.Conn, conf *ledger.Config) error {
 		reasons = nil
@@ -94,7 +94,7 @@ func explainDeleted(c *store.Conn, id string) ([]Reason, error) {
 	return []Reason{why}, err
 }
 
-// explain explains one message that there is, archived or not.
+// explain explains one existing message, archived or not.
 func explain(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Message, daemons int) (Reason,
 	error) {
 	m.Sender, m.Recipient = adoption.Name(m.Sender), adoption.Name(m.Recipient)
@@ -107,7 +107,7 @@ func explain(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orchestrat
 		return why, err
 	}
 	why.Attempts = n
-	// A detail from before the end of the last attempt is of another attempt.
+	// A detail from before the end of the last attempt belongs to an earlier attempt.
 	why.LastReport, _, err = c.Text(`SELECT detail FROM message_trace WHERE message_id = ?1 AND detail <> ''
 		AND id >= coalesce((SELECT max(id) FROM message_trace WHERE message_id = ?1 AND event IN ('attempt_failed', 'delivered', 'replayed')), 0)
 		ORDER BY id DESC LIMIT 1`, m.ID)
@@ -145,13 +145,13 @@ func explain(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orchestrat
 	return why, nil
 }
 
-// failedAttempts counts the attempts at a message that failed.
+// failedAttempts counts the failed attempts to deliver a message.
 func failedAttempts(c *store.Conn, id string) (int, error) {
 	n, err := c.Number(`SELECT count(*) FROM message_trace WHERE message_id = ? AND event = 'attempt_failed'`, id)
 	return int(n), err
 }
 
-// explainDelivered says where a message is that was delivered, and how much is known of that.
+// explainDelivered explains where a delivered message is, and how much is known about its delivery.
 func explainDelivered(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, m *orchestrator.Message,
 	why *Reason) error {
 	if m.IsPost() {
@@ -219,7 +219,7 @@ func explainDelivered(l *ledger.Ledger, c *store.Conn, conf *ledger.Config, m *o
 	return nil
 }
 
-// explainWake adds why an unread message wakes no session of its recipient's, or is not shown there.
+// explainWake explains why an unread message wakes no session of its recipient, or is not shown there.
 func explainWake(c *store.Conn, conf *ledger.Config, m *orchestrator.Message, now time.Time, why *Reason) error {
 	agent := conf.Agents[m.Recipient]
 	if agent == nil {
@@ -263,9 +263,10 @@ func explainWake(c *store.Conn, conf *ledger.Config, m *orchestrator.Message, no
 	return nil
 }
 
-// tookIt returns the transport that took a message to an agent, nil for one that was removed: its fallback if the trace
-// says so, its inbox if the message stands there (inInbox), and else the agent's own. whose is what to say of a
-// fallback. through is "" if none has taken the message: somebody wrote by hand that it is delivered.
+// tookIt returns the transport that delivered a message to an agent: the fallback if the trace names it, the inbox if
+// the message is in it (inInbox), and otherwise the agent's own transport. agent is nil if it was removed. whose is a
+// phrase that describes a fallback. through is "" if no transport delivered the message, because somebody set its
+// status by hand.
 func tookIt(c *store.Conn, agent *ledger.Agent, m *orchestrator.Message, inInbox bool) (through, whose string,
 	err error) {
 	how, delivered, err := c.Text(`SELECT error FROM message_trace WHERE message_id = ? AND event = 'delivered'
@@ -276,7 +277,7 @@ func tookIt(c *store.Conn, agent *ledger.Agent, m *orchestrator.Message, inInbox
 	if fallback, found := strings.CutPrefix(how, delivery.ByFallback); found {
 		return strings.TrimSuffix(fallback, ": "+delivery.FoundEarlier), ", the fallback of " + m.Recipient, nil
 	}
-	if strings.HasPrefix(m.Recipient, push.DevicePrefix) { // it may be gone
+	if strings.HasPrefix(m.Recipient, push.DevicePrefix) { // the device may be gone
 		return "push", "", nil
 	}
 	switch {
@@ -288,11 +289,11 @@ func tookIt(c *store.Conn, agent *ledger.Agent, m *orchestrator.Message, inInbox
 	return agent.Deliver, "", nil
 }
 
-// explainByHand explains a message that is delivered only by what somebody wrote.
+// explainByHand explains a message whose status was set to delivered by hand.
 func explainByHand(l *ledger.Ledger, m *orchestrator.Message, why *Reason) {
 	why.Where, why.Rule = "in "+ledger.Table(m)+" only", "Mailroom has not delivered it: somebody set its status with SQL"
 	if m.DeliveredAt != "" {
-		why.Attempts-- // there was none at that time
+		why.Attempts-- // delivered_at does not stand for an attempt
 	}
 	switch {
 	case m.ReadAt != "" || m.AcknowledgedAt != "":
@@ -304,8 +305,8 @@ func explainByHand(l *ledger.Ledger, m *orchestrator.Message, why *Reason) {
 	}
 }
 
-// whereTaken says where a message is that a transport took, and what is known of it and what to do as long as nothing
-// has been heard of its being read. through and whose are what tookIt returned; inInbox tells that it stands in the
+// whereTaken returns where a message is that a transport delivered, what is known about it, and what to do as long as
+// there is no sign that it was read. through and whose are results of tookIt. inInbox is set if the message is in the
 // recipient's inbox.
 func whereTaken(c *store.Conn, m *orchestrator.Message, through, whose string, inInbox bool) (where, rule, fix string,
 	err error) {
@@ -351,14 +352,14 @@ func whereTaken(c *store.Conn, m *orchestrator.Message, through, whose string, i
 	return where, rule, fix, nil
 }
 
-// noAction is what helps where nothing needs to be done.
+// noAction is the advice if nothing needs to be done.
 const noAction = "No action needed"
 
-// sendToGroup is what helps a dead letter to a name that is a group's by now.
+// sendToGroup is the advice for a dead letter to a name that now belongs to a group.
 const sendToGroup = "A dead letter can be replayed to one agent only. If the message is still needed, send it again to the group"
 
-// explainFailed says why a message failed for good, and what to do about it. tried tells whether it was attempted at
-// all.
+// explainFailed explains why a message failed permanently, and what to do about it. tried is set if delivery was
+// attempted.
 func explainFailed(conf *ledger.Config, m *orchestrator.Message, tried bool, why *Reason) {
 	why.Where = "among the dead letters"
 	why.Rule = fmt.Sprintf("delivery failed permanently after %s", orchestrator.Plural(why.Attempts, "attempt"))

@@ -14,10 +14,10 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// noDaemon says what to do for a message that is due later.
+// noDaemon is the advice for a message that is due later.
 const noDaemon = "No daemon runs. Keep `mailroom serve` running, or run `mailroom deliver_all` when the message is due"
 
-// explainLive explains a message that the engine still has to act on.
+// explainLive explains a message that is not finished.
 func explainLive(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Message, daemons int,
 	why *Reason) error {
 	if err := adoption.Ahead(c, m, conf, l.Now()); err != nil {
@@ -88,7 +88,7 @@ func explainLive(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orches
 	return nil
 }
 
-// explainLocks tells of other programs that may keep a message from being delivered, by locking its row or one that
+// explainLocks names other programs that may block delivery of a message, because they lock its row or a row that
 // comes before it.
 func explainLocks(c *store.Conn, l *ledger.Ledger, m *orchestrator.Message, why *Reason) error {
 	s, ok := l.Store.(store.Central)
@@ -104,7 +104,7 @@ func explainLocks(c *store.Conn, l *ledger.Ledger, m *orchestrator.Message, why 
 	return err
 }
 
-// explainOver explains a message that expires with the next run, unless its transport is found to have taken it.
+// explainOver explains a message that expires with the next run, unless its transport already has it.
 func explainOver(m *orchestrator.Message, why *Reason) {
 	why.Rule = "it expired at " + m.ExpiresAt + ", so the next delivery run makes it a dead letter"
 	if m.Marks != "" {
@@ -113,7 +113,8 @@ func explainOver(m *orchestrator.Message, why *Reason) {
 	why.Fix = "To send it again after that, run `mailroom dead_letters replay " + orchestrator.ShellWord(m.ID) + "`"
 }
 
-// explainHeld explains a message that waits until somebody is there. known tells that the recipient is an agent.
+// explainHeld explains a message that waits for a device or for an agent with its recipient's name. known is set if
+// the recipient is an agent.
 func explainHeld(m *orchestrator.Message, known bool, why *Reason) {
 	if m.Recipient == orchestrator.User {
 		why.Rule = "no approved device can show it. Mailroom keeps it as an alert for the next device that is approved"
@@ -135,7 +136,7 @@ func explainHeld(m *orchestrator.Message, known bool, why *Reason) {
 	}
 }
 
-// explainLease explains a message under a lease. deliver says how messages are delivered now.
+// explainLease explains a message under a lease. deliver is the advice on how to deliver messages now.
 func explainLease(l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Message, deliver string, why *Reason) {
 	now := orchestrator.Stamp(l.Now())
 	switch {
@@ -160,7 +161,7 @@ func explainLease(l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Message
 	}
 }
 
-// explainLater explains a message that is not due yet. comes says what to do for it to come.
+// explainLater explains a message that is not due yet. comes is the advice on what delivers it when it is due.
 func explainLater(c *store.Conn, conf *ledger.Config, m *orchestrator.Message, now time.Time, comes string,
 	why *Reason) error {
 	asked, err := delivery.TimesPutOff(c, m.ID)
@@ -190,7 +191,7 @@ func explainLater(c *store.Conn, conf *ledger.Config, m *orchestrator.Message, n
 	return nil
 }
 
-// through names the command or the address where an agent's messages go, for a sentence; "" for one that has none.
+// through returns a phrase with the command or address to which an agent's messages go, or "" if the agent has none.
 func through(agent *ledger.Agent) string {
 	if _, address, _ := strings.Cut(agent.Deliver, ":"); address != "" {
 		return " through " + agent.Deliver
@@ -198,8 +199,8 @@ func through(agent *ledger.Agent) string {
 	return ""
 }
 
-// explainOrder explains a message that is due, and waits for one that its sender sent before it; why stays as it is
-// when there is none. comes is as for explainLater.
+// explainOrder explains a message that is due, but waits for an earlier message from the same sender. It leaves why
+// unchanged if there is none. comes is as for explainLater.
 func explainOrder(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Message, comes string,
 	why *Reason) error {
 	ahead, err := ledger.Messages(c, `SELECT `+ledger.MessageColumns+` FROM agent_message WHERE `+ledger.Leased+
@@ -232,7 +233,7 @@ func explainOrder(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orche
 	return nil
 }
 
-// endUnowned says what to do about a lease that no process holds. back is what leaseTakenBack says of it.
+// endUnowned returns the advice for a lease without an owner. back is the result of leaseTakenBack.
 func endUnowned(l *ledger.Ledger, m *orchestrator.Message, back string) string {
 	wait := "Wait until the lease ends"
 	if back != "" {
@@ -242,8 +243,8 @@ func endUnowned(l *ledger.Ledger, m *orchestrator.Message, back string) string {
 		byHand(l, fmt.Sprintf("UPDATE agent_message SET lease_until = '' WHERE seq = %d", m.Seq)))
 }
 
-// byHand is how a person runs a statement that no command runs: in a shell, or, in a database on a server, by whatever
-// they use there.
+// byHand formats a statement for a person to run: as a shell command for a file, or as plain SQL for a database on a
+// server.
 func byHand(l *ledger.Ledger, statement string) string {
 	if strings.Contains(l.Path(), "://") {
 		return statement
@@ -251,7 +252,8 @@ func byHand(l *ledger.Ledger, statement string) string {
 	return "sqlite3 " + orchestrator.ShellWord(l.Path()) + " \"" + statement + "\""
 }
 
-// leaseTakenBack says what becomes of the end of a lease that lies too far ahead; "" for another.
+// leaseTakenBack describes what happens to a lease that ends too far in the future. It returns "" for any other
+// lease.
 func leaseTakenBack(l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Message) string {
 	longest := ledger.MaxLease
 	if ledger.IsUnowned(m) {
@@ -260,8 +262,8 @@ func leaseTakenBack(l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Messa
 	return takenBack(m.LeaseUntil, l.Now(), longest)
 }
 
-// takenBack says what becomes of a time that lies further ahead than any that the engine writes, see Tidy of package
-// delivery; "" for another.
+// takenBack describes what happens to a time that is further in the future than any that Mailroom writes (see Tidy of
+// package delivery). It returns "" for any other time.
 func takenBack(at string, now time.Time, longest time.Duration) string {
 	if at <= orchestrator.Stamp(now.Add(longest)) {
 		return ""
@@ -269,8 +271,7 @@ func takenBack(at string, now time.Time, longest time.Duration) string {
 	return "; the next delivery run changes this time to " + orchestrator.FormatDuration(longest) + " after the run"
 }
 
-// explainStart adds to what is known of a message that was delivered and not read whether the recipient's session is
-// started for it.
+// explainStart explains whether the recipient's session is started for a message that was delivered and not read.
 func explainStart(c *store.Conn, l *ledger.Ledger, conf *ledger.Config, m *orchestrator.Message, why *Reason) error {
 	a := conf.Agents[m.Recipient]
 	if m.Status != orchestrator.Delivered || m.ReadAt != "" || a == nil || a.StartCommand == "" || m.IsPost() {

@@ -15,8 +15,8 @@ import (
 	"mailroom/orchestrator/retention"
 )
 
-// TestWhyOfAStatusByHand: a message whose status somebody wrote, so that nothing has delivered it, is not said to be
-// with its recipient, and the statement that why names has it delivered.
+// TestWhyOfAStatusByHand checks that a message whose status was written by hand is not reported as being with its
+// recipient, and that the statement in the advice of why gets it delivered.
 func TestWhyOfAStatusByHand(t *testing.T) {
 	t.Parallel()
 	for _, target := range []string{"inbox", "wire:b"} {
@@ -49,7 +49,8 @@ func TestWhyOfAStatusByHand(t *testing.T) {
 	}
 }
 
-// TestWhyOfAStatusByHandThatIsAcknowledged: whoever has acknowledged a message has it, whatever has delivered it.
+// TestWhyOfAStatusByHandThatIsAcknowledged checks that an agent that acknowledged a message has it, however it was
+// delivered.
 func TestWhyOfAStatusByHandThatIsAcknowledged(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -62,7 +63,7 @@ func TestWhyOfAStatusByHandThatIsAcknowledged(t *testing.T) {
 	want.Equal(t, "what helps", f.Why("m").Fix, "")
 }
 
-// TestWhyOfAStatusByHandInTheArchive: what nothing has delivered and is archived can only be sent anew.
+// TestWhyOfAStatusByHandInTheArchive checks that an archived message that was never delivered can only be sent again.
 func TestWhyOfAStatusByHandInTheArchive(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -78,7 +79,7 @@ func TestWhyOfAStatusByHandInTheArchive(t *testing.T) {
 	want.Equal(t, "what helps", why.Fix, "If the message is still needed, send it again")
 }
 
-// TestWhyLooksIntoTheInbox: why says that a message is in the inbox only if it is.
+// TestWhyLooksIntoTheInbox checks that why reports a message in the inbox only if it is there.
 func TestWhyLooksIntoTheInbox(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -105,7 +106,7 @@ func TestWhyLooksIntoTheInbox(t *testing.T) {
 	}
 }
 
-// A message that somebody holds by hand is held only as long as nobody has the name; why says what lets it go.
+// A message held by hand is held only until an agent has the name; why explains what releases it.
 func TestHeldByHand(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -145,7 +146,7 @@ func TestHeldByHand(t *testing.T) {
 	}
 }
 
-// Of a message whose time is over, why says that it expires, before the run in which it does.
+// For a message whose time is over, why reports that it expires, before the run in which it does.
 func TestWhyOfWhatIsOver(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a", "b")
@@ -169,8 +170,8 @@ func TestWhyOfWhatIsOver(t *testing.T) {
 	}
 }
 
-// TestWhyOfARetry: of a message that is tried again, why names the transport that failed, and says what to do if no
-// daemon runs.
+// TestWhyOfARetry checks that for a message that will be retried, why names the transport that failed, and gives
+// advice if no daemon runs.
 func TestWhyOfARetry(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "a")

@@ -15,28 +15,29 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// Alert is something to tell the person, with no answer.
+// Alert is a notice for the person, without an answer.
 type Alert struct {
-	Sender    string // agent that tells it
+	Sender    string // agent that sends it
 	Message   string // 1 to 2,000 characters
 	Type      string // error, warning, success or info; "" is info
 	Context   string // up to 500 characters
 	Priority  string // low, normal or high; "" is high for an error, else normal
 	Encrypted bool
 	SessionID string
-	MessageID string // of the message to the agent `user` that tells it; told once for each
+	MessageID string // of the message to the agent `user` that it comes from; each message causes one alert
 }
 
-// Told is what became of an alert.
+// Told is the result of sending an alert.
 type Told struct {
 	questions.Alert
-	Devices int      // that can read it
-	Pushed  int      // to how many of them it is pushed, and to ntfy
-	Unused  []string // as of Asked
+	Devices int      // how many can read it
+	Pushed  int      // how many of them, and of ntfy topics, it is pushed to
+	Unused  []string // as in Asked
 }
 
-// Tell stores an alert and pushes it to the devices. Both are durable when it returns. With no device it is kept for
-// the first that is approved: an encrypted one is sealed to a key of this machine until then. Errors: invalid_params.
+// Tell stores an alert and pushes it to the devices. Both are durable when it returns. If there is no device, the
+// alert is kept for the first device that is approved; until then, an encrypted alert is sealed to a key of this
+// machine. Errors: invalid_params.
 func Tell(ctx context.Context, l *ledger.Ledger, a Alert) (Told, error) {
 	if a.Type == "error" {
 		a.Priority = cmp.Or(a.Priority, "high")
@@ -59,7 +60,7 @@ func Tell(ctx context.Context, l *ledger.Ledger, a Alert) (Told, error) {
 		Priority:  a.Priority,
 		CreatedAt: orchestrator.Stamp(l.Now()),
 	}
-	if a.SessionID != orchestrator.DefaultSession { // which says nothing
+	if a.SessionID != orchestrator.DefaultSession { // the default session carries no information
 		content.SessionID = a.SessionID
 	}
 	d := questions.AlertDraft{
@@ -71,13 +72,13 @@ func Tell(ctx context.Context, l *ledger.Ledger, a Alert) (Told, error) {
 	}
 	stored, pushed, err := questions.AlertUser(ctx, l, d)
 	if err == nil && a.Encrypted && len(to.ids) == 0 {
-		_ = resealKept(ctx, l, k) // a device may have been approved meanwhile; if this fails, sweeping does it
+		_ = resealKept(ctx, l, k) // a device may have been approved in the meantime; if this fails, a sweep does it
 	}
 	return Told{stored, to.shown(a.Encrypted), to.told(pushed), to.unused}, err
 }
 
-// body returns what the table holds of an alert: JSON, or what is encrypted for those who can read it. If nobody can,
-// it is encrypted for the key that is kept until there is a device.
+// body returns the stored form of an alert: JSON, or data encrypted for the devices that can read it. If there is no
+// such device, the data is encrypted for the key that is kept until there is one.
 func body(content sealedAlert, encrypted bool, to readers, k *keys) (string, error) {
 	if !encrypted {
 		plain, err := orchestrator.JSON(content)
@@ -113,8 +114,8 @@ type keptKey struct {
 	Identity string `json:"identity"`
 }
 
-// kept returns the key of this machine for which alerts are encrypted while there is no device; nil if there is none
-// yet and create is false. Two processes that make one at the same time agree on one.
+// kept returns the key of this machine for which alerts are encrypted while there is no device. It returns nil if
+// there is no key yet and create is false. Two processes that create a key at the same time agree on one.
 func (k *keys) kept(create bool) (*age.X25519Identity, error) {
 	var stored keptKey
 	err := k.read(".", keptFile, &stored)
@@ -134,7 +135,7 @@ func (k *keys) kept(create bool) (*age.X25519Identity, error) {
 		return nil, err
 	}
 	identity, err := age.ParseX25519Identity(stored.Identity)
-	if err != nil { // the cause could repeat what stands in it
+	if err != nil { // the cause could repeat the contents of the file
 		return nil, orchestrator.Errorf(orchestrator.Unavailable, "%s does not contain a valid key",
 			filepath.Join(k.path, keptFile)).
 			WithHint("Remove the file. Mailroom then creates a new key. Alerts that were encrypted with the old key are lost")
@@ -142,12 +143,13 @@ func (k *keys) kept(create bool) (*age.X25519Identity, error) {
 	return identity, nil
 }
 
-// keptAlerts is how many of the newest alerts a device shows, and so how many are sealed anew for one.
+// keptAlerts is how many of the newest alerts a device shows, and therefore how many are sealed again for a new
+// device.
 const keptAlerts = 50
 
-// resealKept seals the newest alerts that no device could read anew for the devices that can read from now on, if there
-// are any. Several processes may do so at the same time: of an alert the first counts. The key is kept, since somebody
-// may be about to use it.
+// resealKept seals the newest alerts that no device could read for the devices that can now read, if there are any.
+// Several processes may do so at the same time; the first to replace an alert wins. The key is kept, since another
+// process may be about to use it.
 func resealKept(ctx context.Context, l *ledger.Ledger, k *keys) error {
 	identity, err := k.kept(false)
 	if err != nil || identity == nil {

@@ -13,8 +13,8 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// TestApprovedWithoutKeptAlerts: when the alerts that were kept cannot be sealed for a phone, it says that the phone is
-// active all the same, and approving it again does the rest.
+// TestApprovedWithoutKeptAlerts checks that if the kept alerts cannot be sealed for a phone, the error reports that
+// the phone is nevertheless active, and that a second approval completes the work.
 func TestApprovedWithoutKeptAlerts(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -45,7 +45,7 @@ func TestApprovedWithoutKeptAlerts(t *testing.T) {
 	p.mustRead(o.alert(told.ID).Body)
 }
 
-// TestKeptAlertsAtOnce: alerts that several tell at the same time while there is no device are sealed to one key.
+// TestKeptAlertsAtOnce checks that alerts sent at the same time while there is no device are sealed to one key.
 func TestKeptAlertsAtOnce(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)

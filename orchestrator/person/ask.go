@@ -1,11 +1,12 @@
-// Package person asks and tells the person for whom agents work: it seals questions and alerts for the person's
-// devices, opens and checks the answers, and keeps what that takes beside the database, in the folder DATABASE-signal.
+// Package person sends questions and alerts to the person for whom agents work. It seals them for the person's
+// devices, opens and checks the answers, and keeps the required keys beside the database, in the folder
+// DATABASE-signal.
 //
-// The table is not trusted. A device that was written into it is not used until it was approved here (Approve), and an
-// answer that was written into it is refused unless a device wrote it that could read the question. Source: signal.md.
+// The table is not trusted. A device in the table is not used until it was approved here (Approve). An answer in the
+// table is rejected unless it comes from a device that could read the question. Source: signal.md.
 //
 // All functions may be called by several goroutines and processes at the same time. No error repeats a question, an
-// option, a context, an alert or an answer: errors stand in the traces.
+// option, a context, an alert or an answer, because errors are stored in the traces.
 package person
 
 import (
@@ -26,7 +27,7 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// Bounds of a question, in characters and in number, and of its life.
+// Bounds of a question: its length in characters, the number of its options, and its lifetime.
 const (
 	maxQuestion = 2000
 	maxContext  = 500
@@ -35,50 +36,51 @@ const (
 
 	minTTL = time.Second
 
-	// DefaultTTL is how long a question is open that does not say.
+	// DefaultTTL is how long a question is open if it sets no time.
 	DefaultTTL = 7 * 24 * time.Hour
 )
 
-// Question is something to ask the person.
+// Question is a question to the person.
 type Question struct {
 	Asker     string   // agent that asks
 	Question  string   // 1 to 2,000 characters
-	Options   []string // none: a text is asked for; else 1 to 5 that differ, each of 1 to 100 characters
+	Options   []string // none: the answer is text; else 1 to 5 that differ, each of 1 to 100 characters
 	Context   string   // up to 500 characters
 	Priority  string   // low, normal or high; "" is normal
 	Encrypted bool
 	SessionID string
 	ThreadID  string
-	InReplyTo string // id of a question
+	InReplyTo string // ID of a question
 	ProjectID string
-	MessageID string        // of the message to the agent `user` that asks; asked once for each
+	MessageID string        // of the message to the agent `user` that asks; each message causes one question
 	TTL       time.Duration // 0 is DefaultTTL; 1 s to 30 days
 }
 
-// Asked is what became of a question.
+// Asked is the result of asking a question.
 type Asked struct {
 	questions.Question
-	Devices int      // that can show it
-	Pushed  int      // to how many of them it is pushed, and to ntfy
-	Unused  []string // ids of devices that the table calls active, and that were not approved on this machine
+	Devices int      // how many can show it
+	Pushed  int      // how many of them, and of ntfy topics, it is pushed to
+	Unused  []string // IDs of devices that are active in the table but were not approved on this machine
 }
 
 // Ask stores a question and pushes it to the devices. Both are durable when it returns. Errors: invalid_params, which
-// names the parameter; unavailable when there is no device that could show it: it is never sent in clear instead.
+// names the parameter; unavailable if no device could show the question. An encrypted question is never sent
+// unencrypted instead.
 func Ask(ctx context.Context, l *ledger.Ledger, q Question) (Asked, error) {
 	q.Priority, q.TTL = cmp.Or(q.Priority, "normal"), cmp.Or(q.TTL, DefaultTTL)
 	if err := q.check(); err != nil {
 		return Asked{}, err
 	}
 	if stored, found, err := questions.OfMessage(ctx, l, q.MessageID); err != nil || found {
-		return Asked{Question: stored}, err // whatever devices there are now
+		return Asked{Question: stored}, err // regardless of the devices there are now
 	}
 	k, to, err := readersOf(ctx, l)
 	if err != nil {
 		return Asked{}, err
 	}
 	defer k.close()
-	_ = sweep(ctx, l, k) // a file of another question is no reason to fail; the daemon's log and the doctor tell of it
+	_ = sweep(ctx, l, k) // the daemon's log and the doctor report failures, which are not about this question
 	if to.shown(q.Encrypted) == 0 {
 		return Asked{}, to.nobody()
 	}
@@ -92,11 +94,11 @@ func Ask(ctx context.Context, l *ledger.Ledger, q Question) (Asked, error) {
 	}
 	stored, pushed, err := questions.Ask(ctx, l, draft)
 	if err == nil && stored.ID == draft.ID {
-		// A sweep removes a key whose row has not come after 10 minutes, as after a pause of this machine.
+		// A sweep removes a key if its row is missing for 10 minutes, for example after this machine was suspended.
 		err := k.create(folder, draft.ID, secret)
 		return Asked{stored, to.shown(q.Encrypted), to.told(pushed), to.unused}, err
 	}
-	if err == nil { // its message has asked meanwhile
+	if err == nil { // its message has caused a question in the meantime
 		return Asked{stored, to.shown(q.Encrypted), to.told(pushed), to.unused}, k.remove(folder, draft.ID)
 	}
 	if _, gone := questions.Get(context.WithoutCancel(ctx), l,
@@ -106,7 +108,7 @@ func Ask(ctx context.Context, l *ledger.Ledger, q Question) (Asked, error) {
 	return Asked{}, err
 }
 
-// seal makes the row of a question, and what is kept beside the table.
+// seal returns the row of a question, and the data that is kept beside the table.
 func (q *Question) seal(l *ledger.Ledger, to readers) (questions.Draft, reply, error) {
 	id, err := questions.NewSignalID(l, "q-")
 	if err != nil {
@@ -138,7 +140,7 @@ func (q *Question) seal(l *ledger.Ledger, to readers) (questions.Draft, reply, e
 	return d, secret, err
 }
 
-// check validates a question without repeating anything of it.
+// check validates a question without repeating any of its content.
 func (q *Question) check() error {
 	if q.TTL < minTTL || q.TTL > orchestrator.MaxTTL {
 		return orchestrator.InvalidParam("ttl", "must be 1 second to 30 days")
@@ -155,8 +157,8 @@ func (q *Question) check() error {
 	return checkPriority(q.Priority)
 }
 
-// CheckOptions validates the options of a question, of which there may be none. Error: invalid_params, which repeats
-// nothing of them.
+// CheckOptions validates the options of a question; there may be none. Error: invalid_params, which does not repeat
+// the options.
 func CheckOptions(options []string) error {
 	if len(options) > maxOptions {
 		return orchestrator.InvalidParam("options", "there are %d options; the limit is %d", len(options), maxOptions).
@@ -193,16 +195,16 @@ func checkPriority(word string) error {
 	return nil
 }
 
-// readers are the devices that get what is asked and told.
+// readers are the devices that receive questions and alerts.
 type readers struct {
 	ids        []string        // of the devices that can decrypt
-	recipients []age.Recipient // theirs
-	ntfy       bool            // an ntfy topic is told, too, which can show what is not encrypted
-	unused     []string        // ids of those that are active in the table and were not approved here
-	waiting    bool            // some wait for approval
+	recipients []age.Recipient // their keys
+	ntfy       bool            // whether an ntfy topic, which can show only unencrypted content, is notified too
+	unused     []string        // IDs of devices that are active in the table and were not approved here
+	waiting    bool            // whether a device waits for approval
 }
 
-// shown returns how many devices can show something.
+// shown returns how many readers can show a question or alert.
 func (to *readers) shown(encrypted bool) int {
 	if to.ntfy && !encrypted {
 		return len(to.ids) + 1
@@ -210,7 +212,7 @@ func (to *readers) shown(encrypted bool) int {
 	return len(to.ids)
 }
 
-// told returns to how many something is pushed, given the number of devices that can show it.
+// told returns how many readers a question or alert is pushed to, given the number of devices it is pushed to.
 func (to *readers) told(pushed int) int {
 	if to.ntfy {
 		return pushed + 1
@@ -218,7 +220,7 @@ func (to *readers) told(pushed int) int {
 	return pushed
 }
 
-// readersOf opens the key folder and lists who can read what is asked and told. Close the folder.
+// readersOf opens the key folder and lists the readers. The caller closes the folder.
 func readersOf(ctx context.Context, l *ledger.Ledger) (k *keys, to readers, err error) {
 	if err := Here(ctx, l); err != nil {
 		return nil, to, err
@@ -233,8 +235,8 @@ func readersOf(ctx context.Context, l *ledger.Ledger) (k *keys, to readers, err 
 	return k, to, nil
 }
 
-// readers lists the devices that are active in the table and were approved on this machine with the recipient that the
-// table has.
+// readers lists the devices that are active in the table and were approved on this machine with the recipient that is
+// in the table.
 func (k *keys) readers(ctx context.Context, l *ledger.Ledger) (to readers, err error) {
 	devices, err := questions.Devices(ctx, l)
 	for i := range devices {
@@ -275,10 +277,11 @@ func (to *readers) nobody() error {
 	return e.WithHint("Pair a phone with `mailroom signal pair`, or pair a browser on the Questions page of `mailroom console`")
 }
 
-// pinned returns the recipient that was approved for a device; nil if none was, or if the table has another one now.
+// pinned returns the recipient that was approved for a device. It returns nil if none was, or if the table now has a
+// different one.
 func (k *keys) pinned(d *questions.Device) (age.Recipient, error) {
 	if !plainID(d.ID) {
-		return nil, nil // approved devices have ids of ours
+		return nil, nil // approved devices have IDs in our form
 	}
 	var pin devicePin
 	err := k.read(devicesFolder, d.ID, &pin)

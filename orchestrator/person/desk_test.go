@@ -11,8 +11,8 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// TestDesk: a desk counts as a device. What is asked is sealed for it, and pushed nowhere; doctor misses no pushes of
-// it; and what only it could read is taken back when it is revoked.
+// TestDesk checks that a browser counts as a device. Questions are sealed for it, and pushed nowhere; doctor reports
+// no missing pushes; and questions that only it could read are cancelled when it is revoked.
 func TestDesk(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)

@@ -12,16 +12,17 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// devicePin is what is kept of an approved device: what is sealed goes to this recipient and to no other.
+// devicePin is the stored record of an approved device. Content is sealed to this recipient and to no other.
 type devicePin struct {
 	Recipient string `json:"recipient"`
 }
 
-// Approve lets the device with a fingerprint read what is asked and told from now on, and the alerts that were kept
-// since nobody could. fingerprint may be written in any case, with dashes, spaces or none. It is held against the
-// device's recipient itself. Idempotent; a device that is active in the table, and was not approved here, is approved
-// by it too. Errors: invalid_params; not_found when no device that waits has it; conflict when several have. When only
-// the kept alerts failed, the error says so, and the device is active all the same.
+// Approve lets the device with a fingerprint read questions and alerts from now on, and the alerts that were kept
+// because no device could read them. The fingerprint may be in upper or lower case, with or without dashes and
+// spaces. It is compared with the fingerprint of the device's recipient. Approve is idempotent. It also approves a
+// device that is active in the table but was not approved here. Errors: invalid_params; not_found if no device has
+// the fingerprint; conflict if several have it. If only the kept alerts could not be sealed again, Approve returns an
+// error, but the device is active.
 func Approve(ctx context.Context, l *ledger.Ledger, fingerprint string) (questions.Device, error) {
 	if len(fingerprint) > 64 || len(strings.NewReplacer("-", "", " ", "").Replace(fingerprint)) != 16 {
 		return questions.Device{},
@@ -76,7 +77,7 @@ func approve(ctx context.Context, l *ledger.Ledger, waiting *questions.Device) (
 	}
 	d, err := questions.ActivateDevice(ctx, l, waiting.ID, waiting.Recipient)
 	if code := orchestrator.CodeOf(err); code == orchestrator.Conflict || code == orchestrator.NotFound {
-		// it was revoked meanwhile
+		// The device was revoked in the meantime.
 		err = errors.Join(err, k.remove(devicesFolder, waiting.ID))
 	}
 	if err != nil {
@@ -93,8 +94,8 @@ func approve(ctx context.Context, l *ledger.Ledger, waiting *questions.Device) (
 	return d, nil
 }
 
-// Approved returns the ids of the devices that were approved on this machine, with the recipients that the table has
-// now.
+// Approved returns the IDs of the devices that were approved on this machine with the recipients that are in the
+// table.
 func Approved(l *ledger.Ledger, devices []questions.Device) (ids []string, err error) {
 	k, err := openKeys(l, false)
 	if err != nil {
@@ -113,16 +114,16 @@ func Approved(l *ledger.Ledger, devices []questions.Device) (ids []string, err e
 	return ids, nil
 }
 
-// Revoke ends what a device may do: nothing that is asked or told from now on can be decrypted by it. Error: not_found.
+// Revoke withdraws a device: it cannot decrypt any later question or alert. Error: not_found.
 func Revoke(ctx context.Context, l *ledger.Ledger, id string) (questions.Device, error) {
-	unpinned := unpin(l, id) // first: without its pin it gets nothing, whatever the table says
+	unpinned := unpin(l, id) // first: a device without a pin receives nothing, whatever is in the table
 	d, err := questions.RevokeDevice(ctx, l, id)
-	return d, errors.Join(err, unpinned, unpin(l, id)) // again, since somebody may have approved it in between
+	return d, errors.Join(err, unpinned, unpin(l, id)) // again, since the device may have been approved in between
 }
 
 func unpin(l *ledger.Ledger, id string) error {
 	if !plainID(id) {
-		return nil // none of ours was ever approved
+		return nil // no device with such an ID was ever approved
 	}
 	k, err := openKeys(l, false)
 	if err != nil {

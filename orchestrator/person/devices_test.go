@@ -30,7 +30,7 @@ func (o *office) exec(statement string, args ...any) {
 	}
 }
 
-// TestNoDevice: nothing is asked that nobody could be shown, and never in clear instead.
+// TestNoDevice checks that a question that no device could show is not asked, and never sent unencrypted instead.
 func TestNoDevice(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -68,8 +68,8 @@ func TestNoDevice(t *testing.T) {
 	}
 }
 
-// TestDeviceOfTheTable: a device that somebody wrote into the table gets nothing, nor does one whose key was replaced
-// there.
+// TestDeviceOfTheTable checks that a device that somebody wrote into the table receives nothing, nor does one whose
+// key was replaced there.
 func TestDeviceOfTheTable(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -107,7 +107,8 @@ func TestDeviceOfTheTable(t *testing.T) {
 	}
 }
 
-// TestApprove: by the fingerprint however it is written, of the key that the table has and not of what it says of it.
+// TestApprove checks that a fingerprint is accepted in any form, and is compared with the key in the table, not with
+// a fingerprint in the table.
 func TestApprove(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -136,12 +137,12 @@ func TestApprove(t *testing.T) {
 	want.Code(t, err, orchestrator.NotFound)
 }
 
-// TestApprovedWhileRevoked: of an approval and a revocation at the same time no pin stays.
+// TestApprovedWhileRevoked checks that no pin remains after an approval and a revocation at the same time.
 func TestApprovedWhileRevoked(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	pinned := o.phone()
-	o.whenAsked(func() { // who revokes has removed the pin, and not yet changed the table
+	o.whenAsked(func() { // the revocation has removed the pin, and not yet changed the table
 		o.whenAsked(nil)
 		pinned.pin()
 	})
@@ -168,7 +169,7 @@ func TestApprovedWhileRevoked(t *testing.T) {
 	}
 }
 
-// pin writes what is kept of an approved device.
+// pin writes the record of an approved device.
 func (p *phone) pin() {
 	pin := filepath.Join(p.o.Ledger.FilePrefix()+"-signal", "devices", p.id)
 	if err := os.WriteFile(pin, []byte(`{"recipient":"`+p.identity.Recipient().String()+`"}`), 0o600); err != nil {
@@ -176,7 +177,8 @@ func (p *phone) pin() {
 	}
 }
 
-// TestRevoked: a device that was revoked cannot decrypt what is asked after, also when the table calls it active again.
+// TestRevoked checks that a revoked device cannot decrypt later questions, even if the table lists it as active
+// again.
 func TestRevoked(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -203,7 +205,7 @@ func TestRevoked(t *testing.T) {
 	o.ask()
 }
 
-// TestKeyFolder: keys that others can reach, or that may not be ours, are not used.
+// TestKeyFolder checks that keys that others can access, or that may not be ours, are not used.
 func TestKeyFolder(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(folder, pin string) error{
@@ -259,7 +261,7 @@ func TestKeyFolder(t *testing.T) {
 	}
 }
 
-// TestKeysAreTheOwners: others on the machine can reach nothing of the folder.
+// TestKeysAreTheOwners checks that other users can access nothing in the folder.
 func TestKeysAreTheOwners(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -284,7 +286,7 @@ func TestKeysAreTheOwners(t *testing.T) {
 	}
 }
 
-// TestInvalid: what is refused names the parameter, and repeats nothing of it.
+// TestInvalid checks that an error names the invalid parameter, and does not repeat its value.
 func TestInvalid(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -298,7 +300,7 @@ func TestInvalid(t *testing.T) {
 			{Question: "x", Options: []string{canary, " "}}, {Question: "x", Options: []string{canary, canary + " "}},
 			{Question: "x", Options: []string{canary, "\u200b"}},
 			{Question: "x", Options: []string{canary, canary + "\u200b"}},
-			// a Cyrillic а
+			// The second of the next two lines contains a Cyrillic а.
 			{Question: "x", Options: []string{canary + " 1", canary + "\u00a0\u20281"}},
 			{Question: "x", Options: []string{canary, "cаnary"}},
 			{Question: "x", Options: []string{canary + strings.Repeat("ü", 95)}},

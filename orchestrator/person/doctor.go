@@ -19,14 +19,14 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// maxSkew is how far a clock may be off: push services refuse a signature whose end is more than 24 hours away, and a
-// device shows a question as over that is not.
+// maxSkew is how far a clock may be off. Push services reject a signature that expires more than 24 hours ahead, and
+// a device could show an open question as expired.
 const maxSkew = 2 * time.Minute
 
-// Doctor says what is missing between this machine and a phone: the address of the app, the daemon behind it, keys,
-// devices and their pushes, the key folder, the clock. It goes on after a check that fails. It reads only, but for the
-// push keys, which it makes when there are none; it asks for the app at its address, if the database is trusted. With
-// try it pushes a test to every device first.
+// Doctor reports what is missing between this machine and a phone: the address of the app, the daemon that serves it,
+// keys, devices and their pushes, the key folder, the clock. It continues after a check that fails. It only reads,
+// except that it creates the push keys if there are none. If the database is trusted, it requests the app from its
+// address. If try is set, it first pushes a test to every device.
 func Doctor(ctx context.Context, l *ledger.Ledger, try bool) overview.Findings {
 	d := &doctor{ledger: l}
 	if elsewhere, is := errors.AsType[*orchestrator.Error](Here(ctx, l)); is {
@@ -44,7 +44,7 @@ func Doctor(ctx context.Context, l *ledger.Ledger, try bool) overview.Findings {
 	return d.Findings
 }
 
-// trials pushes a test to every device that can be pushed to.
+// trials pushes a test to every device that can receive pushes.
 func (d *doctor) trials(ctx context.Context) {
 	trials, err := delivery.TryDevices(ctx, d.ledger)
 	if err != nil {
@@ -73,7 +73,7 @@ type doctor struct {
 	overview.Findings
 }
 
-// address checks that phones find the app where the setting says.
+// address checks that phones find the app at the address in the setting.
 func (d *doctor) address(ctx context.Context) {
 	const check = "address"
 	url, err := questions.SignalURL(ctx, d.ledger)
@@ -105,11 +105,11 @@ func (d *doctor) address(ctx context.Context) {
 	}
 }
 
-// NoAddressHint says how phones get an address of the app.
+// NoAddressHint is the advice on how to give the app an address for phones.
 const NoAddressHint = "Phones load the app only from an https address. To set up such an address for `mailroom serve --phone`, use Tailscale, Caddy, or a tunnel (see docs/phone.md). " +
 	"Then run `mailroom setting set signal.url https://HOST`. To try the app in a browser on this machine, run `mailroom setting set signal.url http://localhost:PORT`"
 
-// fetchManifest asks for the app's manifest, and returns the time of the answer, if it says one.
+// fetchManifest requests the app's manifest, and returns the time in the response, if there is one.
 func fetchManifest(ctx context.Context, url string) (date time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -136,7 +136,7 @@ func fetchManifest(ctx context.Context, url string) (date time.Time, err error) 
 	if json.Unmarshal(content, &manifest) != nil || !strings.Contains(strings.ToLower(manifest.Name), "mailroom") {
 		return date, errors.New("another program answers at that address")
 	}
-	date, _ = http.ParseTime(answer.Header.Get("Date")) // it need not say one
+	date, _ = http.ParseTime(answer.Header.Get("Date")) // the header is optional
 	return date, nil
 }
 
@@ -148,7 +148,7 @@ func (d *doctor) pushKeys(ctx context.Context) {
 	d.Report("push keys", overview.Fine, "the keys for push notifications exist", "")
 }
 
-// folder checks who can reach the keys, and that of kept alerts.
+// folder checks who can access the keys, and the key for kept alerts.
 func (d *doctor) folder() {
 	const check = "key folder"
 	k, err := openKeys(d.ledger, false)
@@ -193,7 +193,7 @@ func (d *doctor) devices(ctx context.Context) {
 	}
 	k, err := openKeys(d.ledger, false)
 	if err != nil {
-		return // the folder's finding says it
+		return // the finding about the folder covers the error
 	}
 	defer k.close()
 	usable := 0
@@ -210,10 +210,10 @@ func (d *doctor) devices(ctx context.Context) {
 	}
 }
 
-// approveHint names no fingerprint: one from the table would be that of whoever wrote it there.
+// approveHint does not contain a fingerprint: one from the table could belong to an attacker who wrote it there.
 const approveHint = "`mailroom signal device approve FINGERPRINT`, with the fingerprint from the phone's screen"
 
-// device checks one device, and reports whether it can read what is encrypted.
+// device checks one device, and reports whether it can read encrypted content.
 func (d *doctor) device(ctx context.Context, k *keys, device *questions.Device) bool {
 	switch device.State {
 	case questions.DeviceWaiting:
@@ -259,7 +259,7 @@ func (d *doctor) device(ctx context.Context, k *keys, device *questions.Device) 
 	case device.PushedAt != "" && device.PushOutcome != "delivered":
 		d.ReportOf("device", device.ID, overview.Problem, device.Name+": "+last,
 			"To push a test, run `mailroom signal doctor --try`")
-	case device.Kind == questions.DeviceNtfy && url == "" && err == nil: // otherwise the address's finding says it
+	case device.Kind == questions.DeviceNtfy && url == "" && err == nil: // else see the finding "address"
 		d.ReportOf("device", device.ID, overview.Note, device.Name+" receives pushes through "+device.PushHost+
 			", but these pushes have no buttons and no address, because signal.url is not set; "+last,
 			"To set the address at which phones reach the app, run `mailroom setting set signal.url https://HOST`")
@@ -269,12 +269,12 @@ func (d *doctor) device(ctx context.Context, k *keys, device *questions.Device) 
 	return device.Kind != questions.DeviceNtfy
 }
 
-// replies looks for files of questions that are not there, and questions whose answers cannot be opened here.
+// replies finds files of questions that do not exist, and questions whose answers cannot be opened here.
 func (d *doctor) replies(ctx context.Context) {
 	const check = "answers"
 	k, err := openKeys(d.ledger, false)
 	if err != nil {
-		return // the folder's finding says it
+		return // the finding about the folder covers the error
 	}
 	defer k.close()
 	names, err := k.names(repliesFolder)

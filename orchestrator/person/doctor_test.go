@@ -17,7 +17,7 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// found is what the doctor finds of a check; there must be one finding.
+// found returns the doctor's finding of a check; there must be exactly one.
 func (o *office) found(check string) overview.Finding {
 	o.t.Helper()
 	var list overview.Findings
@@ -32,7 +32,7 @@ func (o *office) found(check string) overview.Finding {
 	return list[0]
 }
 
-// finds fails unless the doctor finds a check at a level, saying something.
+// finds fails the test unless the doctor's finding of a check has a level and contains a text.
 func (o *office) finds(check, level, says string) {
 	o.t.Helper()
 	if f := o.found(check); f.Level != level || !strings.Contains(f.Says, says) || (level == "problem" && f.Do == "") {
@@ -47,7 +47,7 @@ func (o *office) set(key, value string) {
 	}
 }
 
-// TestDoctorAddress: whether phones reach the app, and by which clock.
+// TestDoctorAddress checks the findings about the address of the app and the clocks.
 func TestDoctorAddress(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -86,7 +86,7 @@ func TestDoctorAddress(t *testing.T) {
 	o.finds("app", "problem", "refused")
 }
 
-// TestDoctorDevices: what keeps each device from being told.
+// TestDoctorDevices checks the findings about devices that cannot be notified.
 func TestDoctorDevices(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -126,7 +126,7 @@ func TestDoctorDevices(t *testing.T) {
 	}
 }
 
-// TestDoctorNtfy: what keeps a topic from being told, and its notifications from leading anywhere.
+// TestDoctorNtfy checks the findings about topics that cannot be notified, or whose notifications have no address.
 func TestDoctorNtfy(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -143,7 +143,7 @@ func TestDoctorNtfy(t *testing.T) {
 	}
 }
 
-// TestDoctorAnswers: keys without a question, and questions without their keys.
+// TestDoctorAnswers checks the findings about keys without a question, and questions without keys.
 func TestDoctorAnswers(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -168,7 +168,7 @@ func TestDoctorAnswers(t *testing.T) {
 	o.finds("key folder", "problem", "mode 0644")
 }
 
-// TestDoctorKeptAlerts: the key to alerts that no phone has read yet is one of those which others must not reach.
+// TestDoctorKeptAlerts checks that the key to alerts that no phone has read yet is one that others must not access.
 func TestDoctorKeptAlerts(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)

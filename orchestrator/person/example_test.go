@@ -10,8 +10,8 @@ import (
 	"mailroom/orchestrator/person"
 )
 
-// A question is asked only if a phone can show it. Here nobody has paired one, so the agent tells what it wants to be
-// known: an alert is kept for the first phone. Once there is one, person.Read waits for the answer to a question.
+// A question is asked only if a phone can show it. No phone is paired here, so the agent sends an alert instead,
+// which is kept for the first phone. Once there is a phone, person.Read waits for the answer to a question.
 func ExampleAsk() {
 	ctx := context.Background()
 	e, done := example.Open("architect")

@@ -1,4 +1,4 @@
 package person
 
-// Sweep is sweepAll, which a daemon calls by Start.
+// Sweep is sweepAll, which Start runs in a daemon.
 var Sweep = sweepAll

@@ -26,7 +26,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// office is a router on a real file with a clock of the test's own.
+// office is an engine on a real file with a clock that the test controls.
 type office struct {
 	*delivery.Engine
 	t    *testing.T
@@ -58,21 +58,21 @@ func (o *office) now() time.Time {
 	return at
 }
 
-// whenAsked has something happen each time when somebody asks for the time; nil is nothing.
+// whenAsked sets a function that is called each time the clock is read; nil is none.
 func (o *office) whenAsked(do func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.asked = do
 }
 
-// phone is a device that does what the app does.
+// phone is a device that acts as the app does.
 type phone struct {
 	o        *office
 	id       string
 	identity *age.X25519Identity
 }
 
-// pair pairs a phone, and leaves it waiting.
+// pair pairs a phone, which then waits for approval.
 func (o *office) pair() *phone {
 	o.t.Helper()
 	identity, err := age.GenerateX25519Identity()
@@ -105,7 +105,7 @@ func (o *office) phone() *phone {
 	return p
 }
 
-// read decrypts what is sealed.
+// read decrypts sealed content.
 func (p *phone) read(sealed string) (map[string]any, error) {
 	raw, err := base64.StdEncoding.DecodeString(sealed)
 	if err != nil {
@@ -119,7 +119,7 @@ func (p *phone) read(sealed string) (map[string]any, error) {
 	return content, json.NewDecoder(plain).Decode(&content)
 }
 
-// mustRead is read of what this phone must be able to read.
+// mustRead decrypts content that this phone must be able to read.
 func (p *phone) mustRead(sealed string) map[string]any {
 	p.o.t.Helper()
 	content, err := p.read(sealed)
@@ -129,7 +129,7 @@ func (p *phone) mustRead(sealed string) map[string]any {
 	return content
 }
 
-// said is an answer in the making; tests change what they like before it is sealed.
+// said is an answer that is being prepared; tests may change it before it is sealed.
 type said struct {
 	reply, mac string // of the question
 	fields     map[string]any
@@ -150,7 +150,7 @@ func (p *phone) answer(q questions.Question, what any) *said {
 	return s.sign()
 }
 
-// sign computes the HMAC over what the fields say now.
+// sign computes the HMAC over the current fields.
 func (s *said) sign() *said {
 	key, _ := base64.RawURLEncoding.DecodeString(s.mac)
 	var what []string
@@ -195,7 +195,7 @@ func sealTo(recipient string, plain []byte) string {
 	return base64.StdEncoding.EncodeToString(b.Bytes())
 }
 
-// ask asks an encrypted question as builder.
+// ask asks an encrypted question as the agent builder.
 func (o *office) ask(options ...string) person.Asked {
 	o.t.Helper()
 	asked, err := person.Ask(ledger.WithIdentity(o.t.Context(), "builder"), o.Ledger,
@@ -217,7 +217,7 @@ func (o *office) get(id string) (person.Response, error) {
 	return person.Read(o.t.Context(), o.Ledger, id, "builder", 0)
 }
 
-// answered is get of a question that must be answered so.
+// answered checks that a question has an answer.
 func (o *office) answered(id, want string) {
 	o.t.Helper()
 	r, err := o.get(id)
@@ -226,7 +226,7 @@ func (o *office) answered(id, want string) {
 	}
 }
 
-// files lists what lies in the key folder, with / before the names.
+// files lists the files in a subfolder of the key folder.
 func (o *office) files(folder string) (names []string) {
 	entries, err := os.ReadDir(filepath.Join(o.Ledger.FilePrefix()+"-signal", folder))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -238,7 +238,7 @@ func (o *office) files(folder string) (names []string) {
 	return names
 }
 
-// rename gives the key of a question to another.
+// rename moves the key of a question to another question.
 func (o *office) rename(from, to string) {
 	o.t.Helper()
 	replies := filepath.Join(o.Ledger.FilePrefix()+"-signal", "replies")

@@ -12,7 +12,7 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// Here returns an error, conflict, where the keys of questions are on another host, as the setting signal.host says.
+// Here returns a conflict error if the keys of questions are on another host, according to the setting signal.host.
 func Here(ctx context.Context, l *ledger.Ledger) error {
 	conf, err := l.Configuration(ctx)
 	if err != nil {
@@ -26,7 +26,8 @@ func Here(ctx context.Context, l *ledger.Ledger) error {
 	return nil
 }
 
-// stay notes that the keys of questions are on this host, unless that is said already. In a file there is one host.
+// stay records that the keys of questions are on this host, unless a host is recorded already. A database file has
+// only one host, so nothing is recorded for it.
 func stay(ctx context.Context, l *ledger.Ledger) error {
 	conf, err := l.Configuration(ctx)
 	if err != nil || !l.IsCentral() || conf.Settings.SignalHost != "" {
@@ -36,8 +37,9 @@ func stay(ctx context.Context, l *ledger.Ledger) error {
 	return err
 }
 
-// MayMove returns an error, conflict, if signal cannot move to a host, "-" or "" for any, since keys would be missing
-// there: those of devices that were approved, or of open questions. Only the host itself can see whether it has them.
+// MayMove returns a conflict error if signal cannot move to a host because keys would be missing there: those of
+// approved devices, or of open questions. The host "-" or "" stands for any host. Only the host itself can check
+// whether it has the keys.
 func MayMove(ctx context.Context, l *ledger.Ledger, to string) error {
 	conf, err := l.Configuration(ctx)
 	if to == "-" {
@@ -59,7 +61,7 @@ func MayMove(ctx context.Context, l *ledger.Ledger, to string) error {
 		return d.Kind == questions.DeviceNtfy || d.State != questions.DeviceActive
 	})
 	if len(devices) == 0 {
-		return nil // no device opens a question
+		return nil // no device can open a question
 	}
 	at := cmp.Or(conf.Settings.SignalHost, "the host where the phones were approved")
 	if to == "" {
@@ -94,7 +96,8 @@ func MayMove(ctx context.Context, l *ledger.Ledger, to string) error {
 	return err
 }
 
-// unanswerable counts the open questions whose answers cannot be opened here, since their keys are not in the folder.
+// unanswerable counts the open questions whose answers cannot be opened here, because their keys are not in the
+// folder.
 func unanswerable(ctx context.Context, l *ledger.Ledger, k *keys) (n int, err error) {
 	sealed, err := k.names(repliesFolder)
 	clear, err2 := k.names(clearFolder)

@@ -10,8 +10,8 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// TestKeptAlerts: an alert for which there was no device reaches the first that is approved, and is in clear nowhere
-// meanwhile.
+// TestKeptAlerts checks that an alert without a device reaches the first approved device, and is not stored
+// unencrypted in the meantime.
 func TestKeptAlerts(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -61,8 +61,8 @@ func TestKeptAlerts(t *testing.T) {
 	}
 }
 
-// TestKeptAlertsAfterAnApproval: an alert stays unread neither when the process that approves dies halfway, nor when a
-// phone is approved between the look for phones and the row.
+// TestKeptAlertsAfterAnApproval checks that an alert becomes readable even if the approving process dies halfway, or
+// if a phone is approved between the search for phones and the write of the row.
 func TestKeptAlertsAfterAnApproval(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -97,7 +97,7 @@ func TestKeptAlertsAfterAnApproval(t *testing.T) {
 	}
 
 	third := o.pair()
-	o.whenAsked(func() { // Tell asks for the time when it has looked for phones
+	o.whenAsked(func() { // Tell reads the clock after it has searched for phones
 		o.whenAsked(nil)
 		half(third)
 	})
@@ -108,7 +108,7 @@ func TestKeptAlertsAfterAnApproval(t *testing.T) {
 	third.mustRead(o.alert(late.ID).Body)
 }
 
-// TestTwoApprovalsAtOnce: of phones that are approved at the same time one reads all alerts that were kept.
+// TestTwoApprovalsAtOnce checks that if phones are approved at the same time, one of them can read all kept alerts.
 func TestTwoApprovalsAtOnce(t *testing.T) {
 	t.Parallel()
 	for range 5 {

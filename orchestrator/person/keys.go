@@ -17,26 +17,28 @@ import (
 
 // The subfolders of the key folder.
 const (
-	repliesFolder = "replies" // a file per question: what opens and checks its answer
-	clearFolder   = "clear"   // a file per question that was not encrypted, which needs no key: what nobody may change
+	repliesFolder = "replies" // a file per encrypted question: the keys that open and check its answer
+	clearFolder   = "clear"   // a file per unencrypted question: the content that must not change
 	devicesFolder = "devices" // a file per approved device: its recipient
-	vouchedFolder = "vouched" // a file per answer of an approved device that went back as a message: its digest
+	vouchedFolder = "vouched" // a file per answer of an approved device that was returned as a message: its digest
 )
 
 var folders = []string{repliesFolder, clearFolder, devicesFolder, vouchedFolder}
 
-// maxKeyFile bounds what is read of a key file, in bytes. The largest is that of a question with five options.
+// maxKeyFile is the most bytes that are read from a key file. The largest file is that of a question with five
+// options.
 const maxKeyFile = 16 << 10
 
-// keys is the folder DATABASE-signal, where that stands which must not be in the table: whoever writes the table could
-// change it there, and whoever reads a backup could read it. It is for one system user: what others own or can reach is
-// refused, and links are never followed. Two processes may use it at the same time.
+// keys is the folder DATABASE-signal. It holds data that must not be in the table, because anyone who can write to
+// the table could change the data, and anyone who can read a backup could read it. The folder belongs to one system
+// user: files that other users own or can access are rejected, and links are never followed. Two processes may use it
+// at the same time.
 type keys struct {
 	path string
-	root *os.Root // nil: the folder is not there, and nothing is in it
+	root *os.Root // nil: the folder does not exist, so it holds nothing
 }
 
-// openKeys opens the folder. With create it is made when it is missing. Close it.
+// openKeys opens the folder. If create is set, a missing folder is created. The caller closes it.
 func openKeys(l *ledger.Ledger, create bool) (*keys, error) {
 	k := &keys{path: l.FilePrefix() + "-signal"}
 	if create {
@@ -75,7 +77,7 @@ func (k *keys) close() {
 	}
 }
 
-// makeFolders makes what is missing of the key folder, so that it is there after a power failure, too.
+// makeFolders creates the missing parts of the key folder, and syncs them so that they survive a power failure.
 func makeFolders(path string) error {
 	made := false
 	for _, folder := range append([]string{"."}, folders...) {
@@ -94,7 +96,7 @@ func makeFolders(path string) error {
 	return store.SyncFolder(filepath.Dir(path))
 }
 
-// check refuses what is not of the kind, belongs to another user or can be reached by one.
+// check rejects a file of the wrong kind, or one that belongs to or is accessible to another user.
 func (k *keys) check(name string, info fs.FileInfo, kind fs.FileMode) error {
 	path := filepath.Join(k.path, name)
 	if info.Mode().Type() != kind {
@@ -114,7 +116,7 @@ func (k *keys) check(name string, info fs.FileInfo, kind fs.FileMode) error {
 	return nil
 }
 
-// failed returns an error of the folder with what was being done; errors of check say that themselves.
+// failed adds the failed operation to an error. Errors from check are returned unchanged, because they are complete.
 func (k *keys) failed(doing, name string, err error) error {
 	if own, ok := errors.AsType[*orchestrator.Error](err); ok {
 		return own
@@ -123,14 +125,14 @@ func (k *keys) failed(doing, name string, err error) error {
 		Message: fmt.Sprintf("%s %s", doing, filepath.Join(k.path, name)), Err: err}
 }
 
-// plainID reports whether an id has the form of ours: a lower-case letter, a dash, and 8 to 64 letters and digits. Ids
-// become names of files, and anybody may have written one into the table.
+// plainID reports whether an ID has the form of the IDs that Mailroom creates: a lower-case letter, a dash, and 8 to
+// 64 letters and digits. IDs become file names, and anyone may have written one into the table.
 func plainID(id string) bool {
 	return len(id) >= 2+8 && len(id) <= 2+64 && id[0] >= 'a' && id[0] <= 'z' && id[1] == '-' &&
 		strings.Trim(id[2:], orchestrator.Alphanumeric) == ""
 }
 
-// file returns the name of the file of an id in a folder. Error: invalid_params for what is no id of ours.
+// file returns the path of the file of an ID in a folder. Error: invalid_params for an ID in another form.
 func file(folder, id string) (string, error) {
 	if !plainID(id) {
 		return "", orchestrator.Errorf(orchestrator.InvalidParams, "%q is not a valid ID of a question or a device",
@@ -139,13 +141,13 @@ func file(folder, id string) (string, error) {
 	return filepath.Join(folder, id), nil
 }
 
-// write stores a value as the file of an id, in place of an older one. It is on disk when it returns, and never there
-// in part.
+// write stores a value as the file of an ID, and replaces an older file. The file is on disk when write returns, and
+// is never there in part.
 func (k *keys) write(folder, id string, value any) error {
 	return k.store(folder, id, value, func(draft, name string) error { return k.root.Rename(draft, name) })
 }
 
-// create stores a value as write does, but leaves a file that is there already as it is.
+// create stores a value as the file of an ID, but leaves an existing file unchanged.
 func (k *keys) create(folder, id string, value any) error {
 	return k.store(folder, id, value, func(draft, name string) error {
 		err := k.root.Link(draft, name)
@@ -168,7 +170,7 @@ func (k *keys) store(folder, id string, value any, place func(draft, name string
 	if err != nil {
 		return err
 	}
-	draft := filepath.Join(repliesFolder, draftPrefix+rand.Text()) // where sweep looks for what a killed process left
+	draft := filepath.Join(repliesFolder, draftPrefix+rand.Text()) // sweep removes files left by killed processes
 	if err := k.writeDraft(draft, content); err != nil {
 		return k.failed("cannot write", draft, errors.Join(err, k.root.Remove(draft)))
 	}
@@ -198,8 +200,8 @@ func (k *keys) sync(folder string) error {
 	return nil
 }
 
-// read reads the file of an id into a value. Errors: fs.ErrNotExist when there is none; permission_denied for a file
-// that is not this user's alone.
+// read reads the file of an ID into a value. Errors: fs.ErrNotExist if there is no file; permission_denied for a file
+// that other users own or can access.
 func (k *keys) read(folder, id string, into any) error {
 	name, err := file(folder, id)
 	if err != nil {
@@ -211,7 +213,7 @@ func (k *keys) read(folder, id string, into any) error {
 	content, err := k.content(name)
 	if err == nil {
 		if err = json.Unmarshal(content, into); err != nil {
-			err = errors.New("the file is not in the format that Mailroom writes") // the cause could repeat what stands in it
+			err = errors.New("the file is not in the format that Mailroom writes") // the cause could repeat it
 		}
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -234,7 +236,7 @@ func (k *keys) content(name string) ([]byte, error) {
 	return k.root.ReadFile(name)
 }
 
-// remove removes the file of an id, which may be gone already.
+// remove removes the file of an ID, if it exists.
 func (k *keys) remove(folder, id string) error {
 	name, err := file(folder, id)
 	if err != nil || k.root == nil {
@@ -250,7 +252,7 @@ func (k *keys) removeFile(name string) error {
 	return nil
 }
 
-// names lists what lies in a folder.
+// names lists the files in a folder.
 func (k *keys) names(folder string) (names []string, err error) {
 	if k.root == nil {
 		return nil, nil

@@ -12,8 +12,8 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Stay notes that the keys of phones, if there are any, are on this host, in a database that has moved. In a file they
-// are on none.
+// Stay records that the keys of phones are on this host, if there are any, after the database has moved. For a
+// database file it removes the setting.
 func Stay(t *ledger.Tx) error {
 	if !t.Ledger.IsCentral() {
 		return t.Run(`DELETE FROM settings WHERE key = ?`, ledger.SignalHost)
@@ -25,12 +25,12 @@ func Stay(t *ledger.Tx) error {
 	return err
 }
 
-// CopyKeys copies the keys of one database to those of another, to which its tables have moved. Those that stay behind
-// harm nobody.
+// CopyKeys copies the keys of one database to another database to which its tables have moved. The keys that remain
+// at the old place do no harm.
 func CopyKeys(from, to *ledger.Ledger) error {
 	if _, err := os.Lstat(from.FilePrefix() + "-signal"); errors.Is(err, fs.ErrNotExist) ||
 		errors.Is(err, syscall.ENOTDIR) {
-		return nil // or this user has no place for them at all
+		return nil // or this user has no place for keys at all
 	}
 	old, err := openKeys(from, false)
 	if err != nil {
@@ -38,7 +38,7 @@ func CopyKeys(from, to *ledger.Ledger) error {
 	}
 	defer old.close()
 	if old.root == nil {
-		return nil // it has gone since
+		return nil // it has been removed since
 	}
 	now, err := openKeys(to, true)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// TestSealed: what a question says reaches the devices and nobody else, and the answer only its asker.
+// TestSealed checks that only the devices can read a question, and only its asker can read the answer.
 func TestSealed(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -72,8 +72,8 @@ func (o *office) question(id string) questions.Question {
 	return q
 }
 
-// TestForgedAnswers: whatever is written into the table that no device wrote which had read the question is refused,
-// and the question open again.
+// TestForgedAnswers checks that an answer in the table that is not from a device that read the question is rejected,
+// and the question is open again.
 func TestForgedAnswers(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -136,7 +136,7 @@ func TestForgedAnswers(t *testing.T) {
 	o.answered(text.ID, strings.Repeat("ü", 2000))
 }
 
-// TestComment: words beside an option come with it, and nobody can take them away or put them elsewhere.
+// TestComment checks that a comment is returned with its option, and that nobody can remove or move it.
 func TestComment(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -170,7 +170,7 @@ func TestComment(t *testing.T) {
 	}
 }
 
-// flipped changes one byte of a sealed text's payload.
+// flipped changes one byte of a sealed payload.
 func flipped(sealed string) string {
 	raw, _ := base64.StdEncoding.DecodeString(sealed)
 	raw[len(raw)-20] ^= 1
@@ -184,7 +184,8 @@ func (o *office) forge(id, answer string) {
 		ended_at = '2026-01-02T03:05:00.000Z' WHERE question_id = ?`, answer, id)
 }
 
-// TestTableIsNotTrusted: what an asker is told rests on what was kept beside the table, whatever the table says.
+// TestTableIsNotTrusted checks that the answer for an asker depends on the data kept beside the table, whatever the
+// table contains.
 func TestTableIsNotTrusted(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -205,7 +206,7 @@ func TestTableIsNotTrusted(t *testing.T) {
 	o.exec(`UPDATE signal_questions SET asker = 'builder' WHERE question_id = ?`, asked.ID)
 	o.answered(asked.ID, "No")
 
-	// Nor does it help to end the question first, so that its key is removed.
+	// Ending the question first, so that its key is removed, does not help either.
 	again := o.ask("Yes", "No")
 	o.exec(`UPDATE signal_questions SET status = 'cancelled', ended_at = '2026-01-02T03:05:00.000Z'
 		WHERE question_id = ?`, again.ID)
@@ -219,10 +220,10 @@ func TestTableIsNotTrusted(t *testing.T) {
 	want.Code(t, err, orchestrator.Unavailable)
 }
 
-// put2 stores a true answer past the checks on what is answered when.
+// put2 stores a genuine answer without the checks on when a question can be answered.
 func (o *office) put2(id, answer string) { o.forge(id, answer) }
 
-// TestOnlyTheAskerReads: and the administrator.
+// TestOnlyTheAskerReads checks that only the asker and the administrator can read an answer.
 func TestOnlyTheAskerReads(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -236,7 +237,7 @@ func TestOnlyTheAskerReads(t *testing.T) {
 	if r, err := person.Read(t.Context(), o.Ledger, asked.ID, "", 0); err != nil || r.Text != "Yes" {
 		t.Fatalf("the administrator reads %+v, %v", r, err)
 	}
-	if q := o.question(asked.ID); q.ReadAt != "" { // else its asker would have ten minutes from now on
+	if q := o.question(asked.ID); q.ReadAt != "" { // otherwise its asker would have only ten minutes from now on
 		t.Errorf("it counts as read at %s by its asker", q.ReadAt)
 	}
 	_, err = o.get("q-00000000000000000000000000")
@@ -245,7 +246,7 @@ func TestOnlyTheAskerReads(t *testing.T) {
 	want.Code(t, err, orchestrator.NotFound)
 }
 
-// TestReadAgain: an answer can be read for ten minutes after it was read first, and not after that.
+// TestReadAgain checks that an answer can be read for ten minutes after it was first read, and not longer.
 func TestReadAgain(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -263,7 +264,7 @@ func TestReadAgain(t *testing.T) {
 		t.Errorf("%v; left is %v", err, o.files("replies"))
 	}
 
-	// One whose key was never here says so.
+	// The error is different if the key was never here.
 	elsewhere := o.ask()
 	o.put(elsewhere.ID, p.id, p.answer(elsewhere.Question, "x").seal())
 	if err := os.RemoveAll(o.Ledger.FilePrefix() + "-signal"); err != nil {
@@ -273,7 +274,7 @@ func TestReadAgain(t *testing.T) {
 	want.Code(t, err, orchestrator.Unavailable)
 }
 
-// TestNotEncrypted: what was asked in clear is answered in clear, and can be read for as long as it is there.
+// TestNotEncrypted checks that an unencrypted question is answered unencrypted, and can be read as long as it exists.
 func TestNotEncrypted(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -297,7 +298,7 @@ func TestNotEncrypted(t *testing.T) {
 	}
 }
 
-// TestEndedQuestions: the key of a question that ends without an answer goes at once.
+// TestEndedQuestions checks that the key of a question that ends without an answer is removed immediately.
 func TestEndedQuestions(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -322,8 +323,8 @@ func TestEndedQuestions(t *testing.T) {
 	}
 }
 
-// TestOrphans: what Ask leaves when it is killed between its file and its question is removed, and a question that is
-// just being asked by another process is let alone.
+// TestOrphans checks that files of an Ask that was killed between its file and its question are removed, and that a
+// question that another process is asking is left alone.
 func TestOrphans(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -357,7 +358,7 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// TestMessageAsksOnce: the message to the user that asks does so once, however often its delivery is tried.
+// TestMessageAsksOnce checks that a message to the user asks one question, however often its delivery is tried.
 func TestMessageAsksOnce(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -371,7 +372,8 @@ func TestMessageAsksOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := person.Revoke(t.Context(), o.Ledger, devices[0].ID); err != nil { // it has asked all the same
+	// The question has been asked nevertheless.
+	if _, err := person.Revoke(t.Context(), o.Ledger, devices[0].ID); err != nil {
 		t.Fatal(err)
 	}
 	second, err := person.Ask(ledger.WithIdentity(t.Context(), "builder"), o.Ledger, q)
@@ -383,7 +385,7 @@ func TestMessageAsksOnce(t *testing.T) {
 	}
 }
 
-// TestFailedAskLeavesNothing: a question that the router refuses leaves no key.
+// TestFailedAskLeavesNothing checks that a rejected question leaves no key.
 func TestFailedAskLeavesNothing(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -395,7 +397,7 @@ func TestFailedAskLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestWait: whoever waits for an answer has it as soon as it is there.
+// TestWait checks that a waiting asker gets the answer as soon as it exists.
 func TestWait(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -412,7 +414,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestSentBackToWhoAsked: who sends answers back gets none that the table would have go elsewhere.
+// TestSentBackToWhoAsked checks that an answer is not returned if the table names another recipient.
 func TestSentBackToWhoAsked(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)

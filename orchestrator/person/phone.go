@@ -12,15 +12,15 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// Phone is a phone that is played by this process, for the demo: it has a key of its own, opens what is sealed for it,
-// and seals its answer, as the app in a browser does.
+// Phone is a simulated phone for the demo. It has a key of its own, opens content sealed for it, and seals its
+// answers, as the app in a browser does.
 type Phone struct {
 	device string
 	key    *age.X25519Identity
 }
 
-// PairPhone makes a phone, and uses up a pairing code for it. It can read questions once its fingerprint was approved.
-// Errors: those of questions.Pair.
+// PairPhone creates a phone and uses up a pairing code for it. The phone can read questions once its fingerprint was
+// approved. Errors: those of questions.Pair.
 func PairPhone(ctx context.Context, l *ledger.Ledger, code, name string) (p Phone, fingerprint string, err error) {
 	if p.key, err = age.GenerateX25519Identity(); err != nil {
 		return p, "", err
@@ -31,8 +31,8 @@ func PairPhone(ctx context.Context, l *ledger.Ledger, code, name string) (p Phon
 	return p, d.Fingerprint, err
 }
 
-// Answer chooses one of the options of an encrypted question, by its place from 0. Errors: those of questions.Answer,
-// and conflict if the question was not sealed for this phone.
+// Answer answers an encrypted question with the option at an index, counted from 0. Errors: those of
+// questions.Answer, and conflict if the question was not sealed for this phone.
 func (p *Phone) Answer(ctx context.Context, l *ledger.Ledger, id string, option int) error {
 	q, err := questions.Get(ctx, l, id)
 	if err != nil {

@@ -11,35 +11,35 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// keepAfterReading is for how long an answer can be read again, in case the first time its bytes were lost on the way.
+// keepAfterReading is how long an answer can be read again, in case its bytes were lost the first time.
 const keepAfterReading = 10 * time.Minute
 
-// ErrKeyMissing is the cause of an error when the key to an answer is not on this machine, and will not be: trying
-// again is of no use. A key that is there and cannot be read now has other causes.
+// ErrKeyMissing is the cause of an error if the key to an answer is not on this machine and never will be, so a retry
+// is useless. A key that exists but cannot be read now has other causes.
 var ErrKeyMissing = errors.New("the key to the answer is missing")
 
-// Response is how a question stands.
+// Response is the state of a question, with its answer.
 type Response struct {
 	questions.Question
 	Answered bool
-	Text     string // what was answered: the text of the option, or what was written
-	Comment  string // what was written beside the option, "" when nothing was
-	// why an answer was refused just now, which no device wrote that had read the question; "" when none was
+	Text     string // the text of the chosen option, or the text that was entered
+	Comment  string // text entered in addition to the option; "" if none
+	// Refused is why an answer was just rejected as not coming from a device that read the question; "" if none was.
 	Refused string
 
-	sealed bool  // a device wrote the answer that was approved, and had read the question
-	asked  reply // what the asker left beside the table; its keys are cleared
+	sealed bool  // the answer is from an approved device that had read the question
+	asked  reply // the asker's record beside the table, without its keys
 }
 
-// Read returns the answer to a question, and waits for it for up to wait when there is none. caller must be its asker;
-// "" is the administrator. An answer that is not by a device that read the question is refused: the question is open
-// again.
+// Read returns the answer to a question. If there is none, it waits up to wait for one. caller must be the asker; ""
+// is the administrator. An answer that is not from a device that read the question is rejected, and the question is
+// open again.
 //
-// Its asker can read an answer for 10 minutes after it was read first, and sent back where a message asked; then its
-// key is removed. The administrator's reading is noted of what the operator asked, and of nothing else. Errors:
-// not_found, also for the question of another; permission_denied when only the table says that it is the caller's; with
-// the cause ErrKeyMissing conflict, when the answer was read or sent back and its key is gone, and unavailable
-// otherwise.
+// The asker can read an answer until 10 minutes after it was first read and, if a message asked the question,
+// returned to the sender. Then the key is removed. A read by the administrator is recorded only for questions of the
+// operator. Errors: not_found, also for the question of another agent; permission_denied if only the table names the
+// caller as the asker; with the cause ErrKeyMissing: conflict if the answer was read or returned and its key is gone,
+// and unavailable otherwise.
 func Read(ctx context.Context, l *ledger.Ledger, id, caller string, wait time.Duration) (Response, error) {
 	response, err := look(ctx, l, id, caller, wait)
 	if caller == "" && response.Asker == orchestrator.Operator {
@@ -54,10 +54,10 @@ func Read(ctx context.Context, l *ledger.Ledger, id, caller string, wait time.Du
 	return response, nil
 }
 
-// Look returns the answer to a question as Read does, for whoever sends it back to the message that asked. It does not
-// wait, and does not note that the answer was read. Of an answer that it returns, Asker and MessageID are those that
-// the question was asked with, whatever the table says since. Error: permission_denied when the table says something
-// else, so that the answer would go to somebody else.
+// Look returns the answer to a question for a caller that returns it to the message that asked. It does not wait, and
+// does not record that the answer was read. If there is an answer, Asker and MessageID are those with which the
+// question was asked. Error: permission_denied if the table contains different ones, because the answer would go to
+// somebody else.
 func Look(ctx context.Context, l *ledger.Ledger, id string) (Response, error) {
 	response, err := look(ctx, l, id, "", 0)
 	if err != nil || !response.Answered {
@@ -106,7 +106,7 @@ func (k *keys) answered(ctx context.Context, l *ledger.Ledger, q questions.Quest
 	if err != nil {
 		return Response{}, err
 	}
-	if caller != "" && caller != secret.Asker { // the table says otherwise, but this file is what the asker left
+	if caller != "" && caller != secret.Asker { // the table can be changed, but only the asker writes this file
 		return Response{},
 			orchestrator.Errorf(orchestrator.PermissionDenied,
 				"question %s was asked by another agent, and only that agent can read the answer", q.ID)
@@ -119,7 +119,7 @@ func (k *keys) answered(ctx context.Context, l *ledger.Ledger, q questions.Quest
 		asked: reply{Asker: secret.Asker, MessageID: secret.MessageID}}, nil
 }
 
-// keyMissing returns the error of an answer that cannot be opened here any more, or never could be.
+// keyMissing returns the error for an answer whose key is not here, or not here anymore.
 func (k *keys) keyMissing(q *questions.Question) error {
 	e := &orchestrator.Error{Code: orchestrator.Conflict, Err: ErrKeyMissing, Details: map[string]any{"answered": true}}
 	switch {
@@ -139,9 +139,9 @@ func (k *keys) keyMissing(q *questions.Question) error {
 	return e
 }
 
-// reply reads what the asker left beside the table for a question. Error: fs.ErrNotExist if there is nothing. That a
-// question was not encrypted is noted there, too: by the table alone, whoever writes it could end a question, so that
-// its key is removed, and then answer it in clear.
+// reply reads the asker's record beside the table for a question. Error: fs.ErrNotExist if there is none. Unencrypted
+// questions have a record, too. If only the table recorded that, anyone who can write to it could end a question, so
+// that its key is removed, and then answer it unencrypted.
 func (k *keys) reply(id string) (secret reply, err error) {
 	if err = k.read(repliesFolder, id, &secret); errors.Is(err, fs.ErrNotExist) {
 		err = k.read(clearFolder, id, &secret)
@@ -149,8 +149,8 @@ func (k *keys) reply(id string) (secret reply, err error) {
 	return secret, err
 }
 
-// refuse opens a question again whose answer is not genuine. First it keeps when that was, so that no answer counts
-// which was given before: the time is taken while the refused answer still stands there.
+// refuse reopens a question whose answer is not genuine. It first stores the time, so that no answer given earlier
+// counts. The time is taken while the rejected answer is still in the table.
 func (k *keys) refuse(ctx context.Context, l *ledger.Ledger, q questions.Question, secret reply, why string) (Response,
 	error) {
 	at := orchestrator.Stamp(l.Now())
@@ -173,14 +173,14 @@ func (k *keys) refuse(ctx context.Context, l *ledger.Ledger, q questions.Questio
 	return Response{Question: now, Refused: why}, err
 }
 
-// Cancel takes a question back, and removes its key. by is the agent that asks for it; "" is the administrator. Errors:
+// Cancel withdraws a question and removes its key. by is the agent that requests it; "" is the administrator. Errors:
 // those of questions.Cancel.
 func Cancel(ctx context.Context, l *ledger.Ledger, id, by string) (questions.Question, error) {
 	q, err := questions.Cancel(ctx, l, id, by)
 	if err != nil {
 		return q, err
 	}
-	if k, err := openKeys(l, false); err == nil { // otherwise the daemon's log and the doctor tell of it
+	if k, err := openKeys(l, false); err == nil { // otherwise the daemon's log and the doctor report it
 		k.tidy(l, &q)
 		k.close()
 	}

@@ -20,11 +20,11 @@ import (
 	"mailroom/tracing"
 )
 
-// maxAnswer bounds what is read of an answer, in bytes: a text of 2,000 characters in JSON with all of them escaped,
-// and what stands beside it.
+// maxAnswer bounds the bytes that are read of an answer: a text of 2,000 characters in JSON, all of them escaped, and
+// the other fields.
 const maxAnswer = 32 << 10
 
-// sealedQuestion is what a device reads of a question. Source: signal.md, "Encryption".
+// sealedQuestion is the form in which a device reads a question. Source: signal.md, "Encryption".
 type sealedQuestion struct {
 	V         int      `json:"v"`
 	Kind      string   `json:"kind"`
@@ -43,7 +43,7 @@ type sealedQuestion struct {
 	MAC       string   `json:"mac,omitempty"`   // key of the answer's HMAC
 }
 
-// sealedAlert is what a device reads of an alert.
+// sealedAlert is the form in which a device reads an alert.
 type sealedAlert struct {
 	V         int    `json:"v"`
 	Kind      string `json:"kind"`
@@ -57,7 +57,7 @@ type sealedAlert struct {
 	CreatedAt string `json:"createdAt"`
 }
 
-// seal encrypts a value, as JSON, to recipients: one age file, in base64.
+// seal encrypts a value as JSON to recipients. The result is one age file in base64.
 func seal(value any, recipients []age.Recipient) (string, error) {
 	plain, err := orchestrator.JSON(value)
 	if err != nil {
@@ -79,7 +79,7 @@ func sealBytes(plain []byte, recipients []age.Recipient) (string, error) {
 	return base64.StdEncoding.EncodeToString(b.Bytes()), nil
 }
 
-// open decrypts what seal wrote, at most limit bytes of it. Its errors repeat nothing of the content.
+// open decrypts a result of seal, up to limit bytes. Its errors do not repeat any of the content.
 func open(sealed string, identity age.Identity, limit int64) ([]byte, error) {
 	raw, err := base64.StdEncoding.DecodeString(sealed)
 	if err != nil {
@@ -99,19 +99,20 @@ func open(sealed string, identity age.Identity, limit int64) ([]byte, error) {
 	return plain, nil
 }
 
-// reply is what is kept of a question outside of the table until its answer was read: how its answer is opened, and
-// what nobody who writes the table may change. Identity and MAC are empty when the question is not encrypted.
+// reply is the record of a question that is kept outside of the table until its answer was read. It holds the keys
+// that open the answer, and the values that a writer of the table must not be able to change. Identity and MAC are
+// empty if the question is not encrypted.
 type reply struct {
 	Asker     string   `json:"asker"`
 	Options   []string `json:"options,omitempty"`
-	MessageID string   `json:"messageId,omitempty"` // of the message that asks, whose sender gets the answer in clear
+	MessageID string   `json:"messageId,omitempty"` // of the message that asks; its sender gets the answer in clear
 	Identity  string   `json:"identity,omitempty"`
 	MAC       string   `json:"mac,omitempty"` // base64url
 	ExpiresAt string   `json:"expiresAt,omitempty"`
-	RefusedAt string   `json:"refusedAt,omitempty"` // when an answer was refused last
+	RefusedAt string   `json:"refusedAt,omitempty"` // when an answer was last rejected
 }
 
-// folder returns the folder in which it is kept.
+// folder returns the folder in which the record is kept.
 func (k *reply) folder() string {
 	if k.Identity == "" {
 		return clearFolder
@@ -119,21 +120,21 @@ func (k *reply) folder() string {
 	return repliesFolder
 }
 
-// newReply makes the keys of a question's answer, and puts their public halves into it.
+// newReply creates the keys for a question's answer, and adds the recipient and the HMAC key to the question.
 func newReply(q *sealedQuestion) (reply, error) {
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {
 		return reply{}, err
 	}
 	key := make([]byte, 32)
-	rand.Read(key) // it never fails
+	rand.Read(key) // never fails; see crypto/rand
 	q.Reply, q.MAC = identity.Recipient().String(), base64.RawURLEncoding.EncodeToString(key)
 	return reply{Asker: q.From, Options: q.Options, Identity: identity.String(), MAC: q.MAC, ExpiresAt: q.ExpiresAt},
 		nil
 }
 
-// answer is what a device says: of a question with options the index of one and, perhaps, a few words beside it; else a
-// text.
+// answer is the reply of a device. For a question with options, it is the index of one and optionally a comment;
+// otherwise, it is a text.
 type answer struct {
 	V      int     `json:"v,omitempty"`
 	ID     string  `json:"id,omitempty"`
@@ -143,9 +144,8 @@ type answer struct {
 	MAC    string  `json:"mac,omitempty"`
 }
 
-// open returns what the answer to a question says: the text of the option that was chosen and the comment that was
-// written beside it, or the text that was written. Its errors say why no device that read the question can have given
-// the answer, and repeat nothing of it.
+// open returns the answer to a question: the text of the chosen option and the comment, or the text that was entered.
+// Its errors explain why the answer cannot be from a device that read the question, and do not repeat any of it.
 func (k *reply) open(id, given string) (text, comment string, err error) {
 	plain := []byte(given)
 	if k.Identity != "" {
@@ -174,7 +174,8 @@ func (k *reply) open(id, given string) (text, comment string, err error) {
 	return k.says(&a)
 }
 
-// authentic checks that the answer is to this question, and by somebody who could read it: age does not say who wrote.
+// authentic checks that the answer is for this question and from a device that could read it. age does not
+// authenticate the sender.
 func (k *reply) authentic(id string, a *answer) error {
 	key, err := base64.RawURLEncoding.DecodeString(k.MAC)
 	if err != nil || len(key) != 32 {
@@ -190,16 +191,16 @@ func (k *reply) authentic(id string, a *answer) error {
 	return k.inTime(a)
 }
 
-// skew is by how much the clock of a device may be behind.
+// skew is how far the clock of a device may be ahead.
 const skew = 10 * time.Minute
 
-// inTime checks when the answer was given, by the device's clock: who writes the table could put the end of a question
-// off, or put an answer back that was given before another one was refused, and that the person has thought better of
-// since.
+// inTime checks when the answer was given, according to the device's clock. Anyone who can write to the table could
+// otherwise extend a question, or restore an answer that was given before another one was rejected and that the
+// person has since changed.
 //
-// After a refusal no difference of the clocks is allowed for, which is the safe side: the answers of a device that is
-// behind are refused until its clock has passed the refusal. That of one which is ahead can be put back if it was given
-// less before the refusal than the clock is ahead.
+// After a rejection, no clock difference is allowed, which is the safe side. The answers of a device whose clock is
+// behind are rejected until its clock has passed the time of the rejection. If a clock is ahead, an answer can be
+// restored if it was given before the rejection by less than the clock is ahead.
 func (k *reply) inTime(a *answer) error {
 	given, err := time.Parse(time.RFC3339Nano, a.Time)
 	if err != nil {
@@ -219,7 +220,7 @@ func (k *reply) inTime(a *answer) error {
 	return nil
 }
 
-// sum returns the HMAC of what the answer says.
+// sum returns the HMAC of the contents of the answer.
 func (a *answer) sum(key []byte) []byte {
 	var said []string
 	if a.Option != nil {
@@ -233,7 +234,7 @@ func (a *answer) sum(key []byte) []byte {
 	return h.Sum(nil)
 }
 
-// says returns the option that was chosen and what was written beside it, or the text that was written.
+// says returns the text of the chosen option and the comment, or the text that was entered.
 func (k *reply) says(a *answer) (text, comment string, err error) {
 	switch {
 	case len(k.Options) > 0 && (a.Option == nil || *a.Option < 0 || *a.Option >= len(k.Options)):

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzAnswer: whatever is written where an answer should be, what is read from it is one of the options, or a text
-// where there are none; and without the question's key nothing is read from it.
+// FuzzAnswer checks that whatever is stored as an answer, the result is one of the options, or a text if there are
+// none, and that nothing can be read without the question's key.
 func FuzzAnswer(f *testing.F) {
 	for _, seed := range []string{`{"option":0}`, `{"option":1,"text":"x"}`, `{"text":"At noon"}`, `{"option":-1}`,
 		`{"option":1e9}`, `{"v":1,"id":"q-1","option":0,"time":"2026-01-02T03:04:05Z","mac":""}`, ``, `null`, `[]`,

@@ -17,16 +17,17 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// orphanAfter is how old a file must be that belongs to no question: Ask writes it before the question.
+// orphanAfter is how old a file without a question must be before it is removed. Ask writes the file before the
+// question.
 const orphanAfter = 10 * time.Minute
 
-// sweepAll removes what is not needed any more: the keys of answers that were read, and sent back where a message
-// asked, 10 minutes ago, of questions that ended without one, and of questions that were never stored; and the pins of
-// devices that are revoked. It is for daemons; Ask does the first, too. And it seals alerts that nobody can read for
-// the devices that are there by now: an approval may have ended halfway.
+// sweepAll removes files that are no longer needed: the keys of questions that ended without an answer or were never
+// stored; the keys of answers that were read 10 minutes ago and, if a message asked, returned; and the pins of
+// revoked devices. It also seals alerts that no device can read for the devices that exist now, because an approval
+// may have been interrupted. Daemons call sweepAll; Ask does only the first part.
 func sweepAll(ctx context.Context, l *ledger.Ledger) error {
 	if Here(ctx, l) != nil {
-		return nil // that host does it
+		return nil // the other host does it
 	}
 	k, err := openKeys(l, false)
 	if err != nil {
@@ -36,7 +37,7 @@ func sweepAll(ctx context.Context, l *ledger.Ledger) error {
 	return errors.Join(sweep(ctx, l, k), unpinRevoked(ctx, l, k), resealKept(ctx, l, k))
 }
 
-// unpinRevoked forgets devices that have left by themselves: the table alone would not keep them out.
+// unpinRevoked removes the pins of devices that were revoked, because the table alone would not keep them out.
 func unpinRevoked(ctx context.Context, l *ledger.Ledger, k *keys) error {
 	names, err := k.names(devicesFolder)
 	if err != nil || len(names) == 0 {
@@ -54,8 +55,8 @@ func unpinRevoked(ctx context.Context, l *ledger.Ledger, k *keys) error {
 // sweepEvery is how often a daemon sweeps.
 const sweepEvery = time.Minute
 
-// Start sweeps in the background, until ctx ends or stop is called, which returns when it has ended. What it cannot
-// remove is logged once, until that changes.
+// Start sweeps in the background until ctx ends or stop is called. stop returns when the sweeping has ended. A
+// failure to remove files is logged once, until the error changes.
 func Start(ctx context.Context, l *ledger.Ledger, log *slog.Logger) (stop func()) {
 	return orchestrator.Background(ctx, "keys", log, func(ctx context.Context) {
 		var trouble orchestrator.Trouble
@@ -72,7 +73,7 @@ func Start(ctx context.Context, l *ledger.Ledger, log *slog.Logger) (stop func()
 	})
 }
 
-// sweep removes the files of questions that nobody needs any more.
+// sweep removes the files of questions that are no longer needed.
 func sweep(ctx context.Context, l *ledger.Ledger, k *keys) error {
 	names, err := k.names(repliesFolder)
 	if err != nil {
@@ -95,11 +96,11 @@ func sweep(ctx context.Context, l *ledger.Ledger, k *keys) error {
 	return errors.Join(failures...)
 }
 
-// sweepOld removes from a folder what is kept of questions whose rows are gone. There may be many, and the oldest go
-// first: it stops at one that is still there.
+// sweepOld removes from a folder the files of questions whose rows are gone. There may be many files, and rows are
+// deleted oldest first, so sweepOld stops at the first question that still exists.
 func sweepOld(ctx context.Context, l *ledger.Ledger, k *keys, folder string) error {
 	names, err := k.names(folder)
-	slices.Sort(names) // ids sort by time
+	slices.Sort(names) // IDs sort by time
 	for _, name := range names {
 		if !plainID(name) {
 			continue
@@ -118,7 +119,7 @@ func sweepOld(ctx context.Context, l *ledger.Ledger, k *keys, folder string) err
 	return err
 }
 
-// done reports whether the key of a question is not needed any more.
+// done reports whether the key of a question is no longer needed.
 func (k *keys) done(ctx context.Context, l *ledger.Ledger, id string) (bool, error) {
 	q, err := questions.Get(ctx, l, id)
 	if orchestrator.CodeOf(err) == orchestrator.NotFound {
@@ -127,32 +128,32 @@ func (k *keys) done(ctx context.Context, l *ledger.Ledger, id string) (bool, err
 	return err == nil && over(&q, l.Now()), err
 }
 
-// isOrphan reports whether a question that is not in the table will not be there any more.
+// isOrphan reports whether a question that is not in the table is old enough that it will never be added.
 func isOrphan(id string, now time.Time) bool {
 	made, err := ulid.ParseStrict(id[2:])
 	return err != nil || now.Sub(ulid.Time(made.Time())) >= orphanAfter
 }
 
-// over reports whether nobody needs the key of a question any more.
+// over reports whether the key of a question is no longer needed.
 func over(q *questions.Question, now time.Time) bool {
 	if q.Status != questions.Answered {
 		return q.Status != questions.Pending
 	}
-	had := max(q.ReadAt, q.ReturnedAt) // stamps sort as times do
+	had := max(q.ReadAt, q.ReturnedAt) // stamps sort by time
 	if had == "" || q.MessageID != "" && q.ReturnedAt == "" {
 		return false
 	}
 	return now.Sub(orchestrator.ParseStamp(had)) >= keepAfterReading
 }
 
-// tidy removes the key of a question that nobody needs any more. What it cannot remove the next sweep tells of.
+// tidy removes the key of a question if it is no longer needed. If that fails, the next sweep reports it.
 func (k *keys) tidy(l *ledger.Ledger, q *questions.Question) {
 	if over(q, l.Now()) {
 		_ = k.remove(repliesFolder, q.ID)
 	}
 }
 
-// abandoned reports whether a file that was being written is so old that its writer must be gone.
+// abandoned reports whether an unfinished file is so old that its writer must be gone.
 func (k *keys) abandoned(name string) (bool, error) {
 	info, err := k.root.Lstat(filepath.Join(repliesFolder, name))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -14,7 +14,7 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// TestSweep: who sweeps in the background removes at once what was left, also the pin of a phone that has left by
+// TestSweep checks that the background sweep immediately removes leftovers, including the pin of a phone that left by
 // itself.
 func TestSweep(t *testing.T) {
 	t.Parallel()
@@ -23,11 +23,11 @@ func TestSweep(t *testing.T) {
 	asked := o.ask()
 	open := o.ask()
 	if _, err := questions.Cancel(t.Context(), o.Ledger, asked.ID, ""); err != nil {
-		// past person.Cancel, as an expiry is
+		// This bypasses person.Cancel, as an expiry does.
 		t.Fatal(err)
 	}
 	if _, err := questions.RevokeDevice(t.Context(), o.Ledger, gone.id); err != nil {
-		// past person.Revoke, as the app does it
+		// This bypasses person.Revoke, as the app does.
 		t.Fatal(err)
 	}
 	if len(o.files("replies")) != 2 || len(o.files("devices")) != 2 {
@@ -49,13 +49,14 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestOthersAreLetAlone: who reads or cancels looks at the key of its own question; who asks removes what is over.
+// TestOthersAreLetAlone checks that reads and cancellations touch only the key of their own question, and that asking
+// removes keys that are no longer needed.
 func TestOthersAreLetAlone(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	o.phone()
 	ended, own := o.ask(), o.ask()
-	if _, err := questions.Cancel(t.Context(), o.Ledger, ended.ID, ""); err != nil { // past person.Cancel
+	if _, err := questions.Cancel(t.Context(), o.Ledger, ended.ID, ""); err != nil { // bypasses person.Cancel
 		t.Fatal(err)
 	}
 	if _, err := o.get(own.ID); err != nil {
@@ -73,7 +74,7 @@ func TestOthersAreLetAlone(t *testing.T) {
 	}
 }
 
-// TestSweepOfClearQuestions: what is kept of a question that was not encrypted goes with its row.
+// TestSweepOfClearQuestions checks that the record of an unencrypted question is removed after its row.
 func TestSweepOfClearQuestions(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -86,13 +87,14 @@ func TestSweepOfClearQuestions(t *testing.T) {
 			t.Fatal(err)
 		}
 		ids = append(ids, asked.ID)
-		o.clock.Advance(time.Millisecond) // ids sort by it
+		o.clock.Advance(time.Millisecond) // IDs sort by time
 	}
 	for _, id := range []string{ids[0], ids[1], ids[3]} {
 		o.exec(`DELETE FROM signal_questions WHERE question_id = ?`, id)
 	}
 	for at, want := range [][]string{ids, {ids[2], ids[3]}} {
-		// as an orphan it could be just being asked; and it stops at one that is there
+		// A recent orphan could belong to a question that is being asked, and the sweep stops at an existing
+		// question.
 		if err := person.Sweep(t.Context(), o.Ledger); err != nil || !slices.Equal(o.files("clear"), want) {
 			t.Errorf("sweep %d leaves %v, %v; want %v", at, o.files("clear"), err, want)
 		}
@@ -100,8 +102,8 @@ func TestSweepOfClearQuestions(t *testing.T) {
 	}
 }
 
-// TestKeyUntilItWentBack: of a question that a message asked the key stays until the answer went back, and ten minutes
-// more.
+// TestKeyUntilItWentBack checks that the key of a question from a message is kept until ten minutes after the answer
+// was returned.
 func TestKeyUntilItWentBack(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)

@@ -10,8 +10,8 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// TestOldAndLateAnswers: an answer of a device counts neither when another was refused after it was given, nor when it
-// was given after the question's end, whatever the table says that to be.
+// TestOldAndLateAnswers checks that an answer does not count if another was rejected after it was given, or if it was
+// given after the question's end, whatever end the table contains.
 func TestOldAndLateAnswers(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -36,7 +36,7 @@ func TestOldAndLateAnswers(t *testing.T) {
 	second := at(asked, 1, o.now())
 	o.forge(asked.ID, first)
 	refused(asked, "the answer was given before another answer was refused")
-	o.forge(asked.ID, second) // at the very moment
+	o.forge(asked.ID, second) // at the same moment
 	o.answered(asked.ID, "No")
 
 	asked = o.ask("Yes", "No").Question
@@ -52,14 +52,14 @@ func TestOldAndLateAnswers(t *testing.T) {
 	o.answered(asked.ID, "Yes")
 }
 
-// TestKeyIsSweptTooEarly: a key that somebody removes before its question is in the table is written again.
+// TestKeyIsSweptTooEarly checks that a key that is removed before its question is in the table is written again.
 func TestKeyIsSweptTooEarly(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	p := o.phone()
 	gone := 0
 	o.whenAsked(func() {
-		for _, name := range o.files("replies") { // the row comes after this
+		for _, name := range o.files("replies") { // the row is written after this
 			if err := os.Remove(filepath.Join(o.Ledger.FilePrefix()+"-signal", "replies", name)); err != nil {
 				t.Error(err)
 			}

@@ -14,14 +14,15 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// vouched is what is kept of an answer that goes back as a message, so that the message can be told from one that
-// somebody has written into the table.
+// vouched is the stored record of an answer that was returned as a message. It distinguishes the message from one
+// that somebody wrote into the table.
 type vouched struct {
 	Digest string `json:"digest"`
 }
 
-// Vouch keeps what an answer goes back as, if a paired device gave it that had read the question; Vouched then knows
-// the message. An answer to a question that was not encrypted could be anybody's, and is not vouched for.
+// Vouch stores a digest of the message that returns an answer, so that Vouched can recognize the message. It does so
+// only if the answer is from a paired device that had read the question. An answer to an unencrypted question could
+// be from anyone, and is not vouched for.
 func Vouch(l *ledger.Ledger, answer *Response, reply *orchestrator.Draft) error {
 	if !answer.sealed {
 		return nil
@@ -39,8 +40,8 @@ func Vouch(l *ledger.Ledger, answer *Response, reply *orchestrator.Draft) error 
 	return k.write(vouchedFolder, answer.ID, vouched{digest})
 }
 
-// Vouched reports whether a message brings the answer of a paired device, unchanged, and is not a copy of the one that
-// did. Errors: those of the database; those of the folder of keys.
+// Vouched reports whether a message contains the unchanged answer of a paired device, and is not a copy of the
+// original message. Errors: those of the database and of the key folder.
 func Vouched(ctx context.Context, l *ledger.Ledger, m *orchestrator.Message) (bool, error) {
 	if m.Sender != orchestrator.User || m.ReplyTo == "" {
 		return false, nil
@@ -71,8 +72,8 @@ func Vouched(ctx context.Context, l *ledger.Ledger, m *orchestrator.Message) (bo
 	})
 }
 
-// digestOf tells answers apart by all that is shown of them: who gets them, what they answer, of which type and with
-// which action, and what they say.
+// digestOf returns a digest of everything that is shown of an answer: its recipient, the message it answers, its
+// type, action and content.
 func digestOf(parts ...string) (string, error) {
 	text, err := orchestrator.JSON(parts)
 	sum := sha256.Sum256(text)

@@ -15,12 +15,12 @@ import (
 	"mailroom/tracing"
 )
 
-// Alert is something that an agent told the user, without asking for an answer.
+// Alert is a notice from an agent to the user, without an answer.
 type Alert struct {
 	ID        string
 	Sender    string
 	Encrypted bool
-	Body      string // as a question's
+	Body      string // as for a question
 	CreatedAt string
 }
 
@@ -32,14 +32,14 @@ type AlertDraft struct {
 	Body      string // at most 64 KiB
 	Priority  int
 	SessionID string
-	MessageID string   // of the message to User; "" when a command tells it
-	Devices   []string // ids of those that can read it
+	MessageID string   // of the message to User; "" if a command sent the alert
+	Devices   []string // IDs of the devices that can read it
 }
 
 // maxAlerts is how many alerts one agent can send within an hour.
 const maxAlerts = 100
 
-// alertLife is for how long an alert is worth a push.
+// alertLife is how long an alert is pushed.
 const alertLife = 7 * orchestrator.Day
 
 const alertColumns = `alert_id, sender, encrypted, body, created_at`
@@ -49,10 +49,10 @@ func scanAlert(row store.Row) Alert {
 		CreatedAt: row.Text(4)}
 }
 
-// AlertUser stores an alert and pushes it to the devices that can read it, in one transaction. It is on disk when
-// AlertUser returns. pushed is the number of these devices. An alert with a MessageID is stored once; repeating it
-// returns the first. Errors: invalid_params; unknown_sender; unavailable when the sender has told too much within an
-// hour.
+// AlertUser stores an alert and pushes it to the devices that can read it, in one transaction. The alert is on disk
+// when AlertUser returns. pushed is the number of these devices. An alert with a MessageID is stored once; a repeated
+// call returns the first alert. Errors: invalid_params; unknown_sender; unavailable if the sender has sent too many
+// alerts within an hour.
 func AlertUser(ctx context.Context, l *ledger.Ledger, d AlertDraft) (a Alert, pushed int, err error) {
 	if d.Sender, err = orchestrator.CheckName("sender", d.Sender); err != nil {
 		return a, 0, err
@@ -75,7 +75,7 @@ func alertUser(t *ledger.Tx, d *AlertDraft) (a Alert, pushed int, err error) {
 			return a, 0, err
 		}
 	}
-	// What the engine itself sends to the user as a message, nobody's name is on.
+	// Messages that Mailroom itself sends to the user have no agent as their sender.
 	if d.Sender != orchestrator.SystemSender || d.MessageID == "" {
 		if _, err := agents.Acting(t, d.Sender); err != nil {
 			return a, 0, err
@@ -104,8 +104,8 @@ func alertUser(t *ledger.Tx, d *AlertDraft) (a Alert, pushed int, err error) {
 	return a, pushed, nil
 }
 
-// mayTell returns an error if an agent has sent too many alerts within an hour: an agent in a loop must not ring a
-// phone without end.
+// mayTell returns an error if an agent has sent too many alerts within an hour, so that an agent in a loop cannot
+// ring a phone endlessly.
 func mayTell(t *ledger.Tx, sender string) error {
 	n, err := t.Number(`SELECT count(*) FROM signal_alerts WHERE created_at > ? AND sender = ?`,
 		orchestrator.Stamp(t.Clock.Add(-time.Hour)), sender)
@@ -117,7 +117,7 @@ func mayTell(t *ledger.Tx, sender string) error {
 		WithHint("Wait, or combine several alerts into one")
 }
 
-// GetAlert returns an alert by its id. Error: not_found.
+// GetAlert returns an alert by its ID. Error: not_found.
 func GetAlert(ctx context.Context, l *ledger.Ledger, id string) (Alert, error) {
 	return ledger.ReadValue(ctx, l, func(c *store.Conn) (Alert, error) {
 		a, found, err := alertBy(c, `alert_id = ?`, id)
@@ -132,7 +132,7 @@ func noAlert(id string) error {
 	return orchestrator.Errorf(orchestrator.NotFound, "unknown alert %q", orchestrator.Clip(id))
 }
 
-// alertBy finds an alert by a condition that names one.
+// alertBy finds an alert by a condition that selects at most one.
 func alertBy(c *store.Conn, where, arg string) (a Alert, found bool, err error) {
 	return store.First(c, scanAlert, `SELECT `+alertColumns+` FROM signal_alerts WHERE `+where, arg)
 }
@@ -144,13 +144,13 @@ func Alerts(ctx context.Context, l *ledger.Ledger, limit int) ([]Alert, error) {
 	})
 }
 
-// alerts returns those that fulfil a condition, whose parameter is ?2, in an order that an index has.
+// alerts returns the alerts that match a condition, whose parameter is ?2, in the order of an index.
 func alerts(c *store.Conn, limit int, where, arg string) ([]Alert, error) {
 	return store.List(c, scanAlert, `SELECT `+alertColumns+` FROM signal_alerts WHERE `+where+` LIMIT +?1`, limit, arg)
 }
 
-// ReplaceAlert replaces the body of an alert, if it still has the body old. It is for alerts that no device could read,
-// which are sealed again for devices that came later. Errors: not_found; conflict if the body is not old any more.
+// ReplaceAlert replaces the body of an alert, if its body is still old. It is used to seal alerts that no device
+// could read again for devices that came later. Errors: not_found; conflict if the body has changed.
 func ReplaceAlert(ctx context.Context, l *ledger.Ledger, id, old, body string) error {
 	if len(body) > maxSignal {
 		return orchestrator.Errorf(orchestrator.InvalidParams, "the alert has %d bytes; the limit is %d",
@@ -174,17 +174,17 @@ func ReplaceAlert(ctx context.Context, l *ledger.Ledger, id, old, body string) e
 	})
 }
 
-// Bounds of what a device is shown at once.
+// Bounds of what a device shows at once.
 const (
 	shownQuestions = 200
 	shownAlerts    = 50
 )
 
 // SignalsFor returns what a device shows: pending questions, oldest first and at most 200, and the newest 50 alerts.
-// What was sealed before the device was approved is left out, since the device cannot read it.
+// Content that was sealed before the device was approved is omitted, since the device cannot read it.
 func SignalsFor(ctx context.Context, l *ledger.Ledger, d Device) (questions []Question, alerts []Alert, err error) {
 	err = l.Read(ctx, func(c *store.Conn) (err error) {
-		// Each asker has its turn, so that one with many questions hides nobody's.
+		// Askers take turns, so that one with many questions does not hide those of others.
 		questions, err = store.List(c, scanQuestion,
 			`SELECT `+questionColumns+` FROM (SELECT *, row_number() OVER (PARTITION BY asker ORDER BY rowid) AS turn
 				FROM signal_questions WHERE status = 'pending' AND expires_at > ?
@@ -201,8 +201,8 @@ func SignalsFor(ctx context.Context, l *ledger.Ledger, d Device) (questions []Qu
 	return questions, alerts, err
 }
 
-// alertsFor returns the newest alerts that a device can read: those in clear, and those that were sealed since its
-// approval.
+// alertsFor returns the newest alerts that a device can read: those that are not encrypted, and those that were
+// sealed since its approval.
 func alertsFor(c *store.Conn, approvedAt string) ([]Alert, error) {
 	clear, err := alerts(c, shownAlerts, `encrypted = 0 AND created_at >= ?2 ORDER BY created_at DESC`, "")
 	if err != nil {

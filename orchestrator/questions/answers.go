@@ -13,10 +13,10 @@ import (
 	"mailroom/tracing"
 )
 
-// Answer stores the answer that a device gives to a question. Of several answers the first counts. Whether an answer to
-// an encrypted question is genuine is for the asker to check: only it can read the answer. Errors: not_found;
-// permission_denied for a device that is not active; invalid_params for an answer that does not fit the question;
-// conflict, with the question's status in the error's Details, if the question is not pending.
+// Answer stores the answer of a device to a question. The first answer counts. Only the asker can read the answer to
+// an encrypted question, so the asker must check whether it is genuine. Errors: not_found; permission_denied for a
+// device that is not active; invalid_params for an answer that does not fit the question; conflict, with the
+// question's status in the error's Details, if the question is not pending.
 func Answer(ctx context.Context, l *ledger.Ledger, id, device, answer string) (q Question, err error) {
 	if len(answer) > maxAnswerBytes || answer == "" {
 		return q, orchestrator.Errorf(orchestrator.InvalidParams, "the answer must have 1 to %[2]d bytes, but has %[1]d",
@@ -54,7 +54,7 @@ func notPending(q *Question) error {
 	return e
 }
 
-// checkClearAnswer refuses an answer that does not fit a question which is not encrypted.
+// checkClearAnswer rejects an answer that does not fit an unencrypted question.
 func checkClearAnswer(q *Question, answer string) error {
 	var asked struct {
 		Options []string `json:"options"`
@@ -84,7 +84,7 @@ func checkClearAnswer(q *Question, answer string) error {
 	return CheckAnswerText(*said.Text)
 }
 
-// CheckAnswerText checks an answer in words: it must have 1 to 2,000 characters, and not only spaces. Error:
+// CheckAnswerText checks a text answer: it must have 1 to 2,000 characters, and not only spaces. Error:
 // invalid_params, which does not repeat the text.
 func CheckAnswerText(text string) error {
 	if strings.TrimSpace(text) == "" || utf8.RuneCountInString(text) > 2000 {
@@ -94,8 +94,8 @@ func CheckAnswerText(text string) error {
 	return nil
 }
 
-// Cancel takes a question back. by is the agent that asks for it, "" the administrator. Errors: not_found, also for a
-// question of somebody else; conflict, with the status in the error's Details, if the question is not pending.
+// Cancel withdraws a question. by is the agent that requests it; "" is the administrator. Errors: not_found, also for
+// the question of another agent; conflict, with the status in the error's Details, if the question is not pending.
 func Cancel(ctx context.Context, l *ledger.Ledger, id, by string) (q Question, err error) {
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		if q, err = mustQuestion(t, id); err != nil {
@@ -113,8 +113,8 @@ func Cancel(ctx context.Context, l *ledger.Ledger, id, by string) (q Question, e
 	return q, err
 }
 
-// Wait waits until a question is no longer pending, or the timeout ends, and returns the question as it is then.
-// Errors: not_found; context.Cause(ctx) if ctx ended.
+// Wait waits until a question is no longer pending or the timeout ends, and returns the question in its state at that
+// time. Errors: not_found; context.Cause(ctx) if ctx ended.
 func Wait(ctx context.Context, l *ledger.Ledger, id string, timeout time.Duration) (Question, error) {
 	deadline := l.Now().Add(timeout)
 	rings, stop, err := l.Store.Bell().Listen(ctx, id)
@@ -140,7 +140,7 @@ func Wait(ctx context.Context, l *ledger.Ledger, id string, timeout time.Duratio
 	}
 }
 
-// AnswerRead notes when the asker first read the answer to a question. Errors: not_found; conflict if there is no
+// AnswerRead records when the asker first read the answer to a question. Errors: not_found; conflict if there is no
 // answer.
 func AnswerRead(ctx context.Context, l *ledger.Ledger, id string) error {
 	return l.Write(ctx, store.Shared, func(t *ledger.Tx) error {
@@ -162,9 +162,9 @@ func AnswerRead(ctx context.Context, l *ledger.Ledger, id string) error {
 	})
 }
 
-// RefuseAnswer takes a forged answer back from a question, whose asker has found it out. The question is pending again,
-// and pushed again, unless its time is over. answer is the forged one: another that has come meanwhile is not touched.
-// Error: not_found.
+// RefuseAnswer removes an answer that the asker found to be forged. The question becomes pending and is pushed again,
+// or expires if its time is over. answer is the forged answer; another answer that arrived in the meantime is left
+// unchanged. Error: not_found.
 func RefuseAnswer(ctx context.Context, l *ledger.Ledger, id, answer, why string) error {
 	return l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
 		q, err := mustQuestion(t, id)
@@ -190,7 +190,8 @@ func RefuseAnswer(ctx context.Context, l *ledger.Ledger, id, answer, why string)
 // expiredQuestions bounds the questions that one transaction expires.
 const expiredQuestions = 100
 
-// expireQuestions ends questions whose time has passed. One whose id is no text cannot be named, and is passed over.
+// expireQuestions ends questions whose time is over. It skips rows whose ID is not text, because they cannot be
+// addressed.
 func expireQuestions(t *ledger.Tx) (more bool, err error) {
 	list, err := questionsBy(t.Conn,
 		`status = 'pending' AND expires_at <= ? AND question_id < x'' ORDER BY expires_at LIMIT +?`, t.ClockText,
@@ -206,8 +207,8 @@ func expireQuestions(t *ledger.Tx) (more bool, err error) {
 	return len(list) == expiredQuestions, nil
 }
 
-// withdrawQuestions takes back what a name has asked the user and nobody has answered, and answers that it has not
-// read, or that have not gone back to it: they are for nobody else.
+// withdrawQuestions cancels the open questions of a removed agent, and deletes answers that it has not read or that
+// were not returned to it, because they are for nobody else.
 func withdrawQuestions(t *ledger.Tx, name string) error {
 	open, err := questionsBy(t.Conn, `asker = ? AND status = 'pending'`, name)
 	if err != nil {

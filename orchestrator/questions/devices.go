@@ -19,35 +19,34 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// The states of a device, and its kinds.
+// The states and kinds of devices.
 const (
 	DeviceWaiting = "waiting" // paired, and not yet approved
 	DeviceActive  = "active"
 	DeviceRevoked = "revoked"
 
 	DeviceApp  = "app"  // a phone
-	DeviceDesk = "desk" // a browser in which the console was opened; it asks, and is not pushed to
+	DeviceDesk = "desk" // a browser with the console open; it polls and receives no pushes
 	DeviceNtfy = "ntfy"
 )
 
-// ntfyDevice is the id of the ntfy topic among the devices.
+// ntfyDevice is the device ID of the ntfy topic.
 const ntfyDevice = "ntfy"
 
-// Device is a phone or a desk of the user's, or a topic of an ntfy server; the latter can read nothing that is
-// encrypted.
+// Device is a phone or a browser of the user, or a topic of an ntfy server. A topic cannot read encrypted content.
 type Device struct {
 	ID          string
 	Name        string
 	Kind        string // DeviceApp, DeviceDesk or DeviceNtfy
 	State       string
-	Recipient   string // age recipient, "age1..."; "" of a topic
+	Recipient   string // age recipient, "age1..."; "" for a topic
 	Fingerprint string // of the recipient
 	CreatedAt   string
 	ApprovedAt  string
 	RevokedAt   string
-	SeenAt      string // when it last asked for something, to the minute
-	PushHost    string // where it is pushed to; "" is nowhere
-	PushProblem string // since when and why it is not pushed to any more
+	SeenAt      string // when it last made a request, to the minute
+	PushHost    string // host of its push service; "" if it receives no pushes
+	PushProblem string // since when and why pushes to it have stopped
 	PushedAt    string // the last attempt
 	PushOutcome string // "delivered", or why it failed
 }
@@ -64,22 +63,22 @@ func scanDevice(row store.Row) Device {
 	}
 }
 
-// crockford is base32 with an alphabet in which no character looks like another.
+// crockford is base32 with an alphabet in which no two characters look alike.
 var crockford = base32.NewEncoding("0123456789ABCDEFGHJKMNPQRSTVWXYZ")
 
-// inGroups writes bytes as so many characters of Crockford's base32, a multiple of four, in groups of four.
+// inGroups encodes bytes as the given number of Crockford base32 characters, a multiple of four, in groups of four.
 func inGroups(b []byte, characters int) string {
 	groups := slices.Collect(slices.Chunk([]byte(crockford.EncodeToString(b)[:characters]), 4))
 	return string(bytes.Join(groups, []byte("-")))
 }
 
-// ungrouped returns the characters that a person typed, in any case and grouping: O is taken for 0, I and L for 1.
+// ungrouped normalizes text that a person typed. It ignores case and grouping, and reads O as 0, and I and L as 1.
 func ungrouped(text string) string {
 	return strings.NewReplacer("-", "", " ", "", "O", "0", "I", "1", "L", "1").Replace(strings.ToUpper(text))
 }
 
 // Fingerprint returns a short form of an age recipient that people can compare: 16 characters (80 bits) in groups of
-// four. It is "" for "".
+// four. It returns "" for "".
 func Fingerprint(recipient string) string {
 	if recipient == "" {
 		return ""
@@ -88,17 +87,17 @@ func Fingerprint(recipient string) string {
 	return inGroups(sum[:], 16)
 }
 
-// SameFingerprint reports whether what a person typed is a fingerprint; case and grouping do not matter.
+// SameFingerprint reports whether a typed text matches a fingerprint, regardless of case and grouping.
 func SameFingerprint(typed, fingerprint string) bool {
 	return fingerprint != "" && ungrouped(typed) == ungrouped(fingerprint)
 }
 
-// Devices returns all devices, oldest first, revoked ones included.
+// Devices returns all devices, including revoked ones, oldest first.
 func Devices(ctx context.Context, l *ledger.Ledger) ([]Device, error) {
 	return ledger.ReadValue(ctx, l, DevicesIn)
 }
 
-// DevicesIn is Devices within a transaction.
+// DevicesIn returns all devices, including revoked ones, oldest first. It reads them within a transaction.
 func DevicesIn(c *store.Conn) ([]Device, error) {
 	return store.List(c, scanDevice, `SELECT `+deviceColumns+` FROM signal_devices ORDER BY created_at, device_id`)
 }
@@ -112,8 +111,9 @@ func device(c *store.Conn, id string) (Device, error) {
 	return d, err
 }
 
-// DeviceOfToken returns the device to which a token belongs, and notes, to the minute, that the device was there. It
-// reads the database each time, so that a revocation works at once. Error: unauthenticated, which does not say why.
+// DeviceOfToken returns the device that a token belongs to, and records when the device was seen, to the minute. It
+// reads the database each time, so that a revocation takes effect immediately. Error: unauthenticated, which does not
+// include a reason.
 func DeviceOfToken(ctx context.Context, l *ledger.Ledger, token string) (d Device, err error) {
 	refused := orchestrator.Errorf(orchestrator.Unauthenticated, "the device's token is not valid").
 		WithHint("To pair the device again, run `mailroom signal pair`")
@@ -139,14 +139,14 @@ func DeviceOfToken(ctx context.Context, l *ledger.Ledger, token string) (d Devic
 		return Device{}, err
 	}
 	if d.SeenAt < orchestrator.Stamp(l.Now().Add(-time.Minute)) {
-		if err := seen(ctx, l, d.ID); err != nil { // a database that cannot be written can be read
+		if err := seen(ctx, l, d.ID); err != nil { // a database that cannot be written can still be read
 			l.Log.Warn("cannot record when a device was last seen", "device", d.ID, "error", err)
 		}
 	}
 	return d, nil
 }
 
-// seen notes that a device was there. Nobody waits for long behind a writer for that.
+// seen records that a device was seen. It waits at most a second for other writers.
 func seen(ctx context.Context, l *ledger.Ledger, device string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -156,7 +156,7 @@ func seen(ctx context.Context, l *ledger.Ledger, device string) error {
 	})
 }
 
-// changeDevice changes a device within a transaction that makes every process look at the devices again.
+// changeDevice changes a device within a transaction that makes every process reload the devices.
 func changeDevice(ctx context.Context, l *ledger.Ledger, id string,
 	change func(t *ledger.Tx, d *Device) error) (d Device, err error) {
 	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) error {
@@ -174,9 +174,9 @@ func changeDevice(ctx context.Context, l *ledger.Ledger, id string,
 	return d, err
 }
 
-// ActivateDevice approves a device that was paired: from now on it sees questions and can answer them. recipient is the
-// device's key as the caller has checked and kept it; if the table has another one, that is a conflict. Errors:
-// not_found; conflict.
+// ActivateDevice approves a paired device, which can then see and answer questions. recipient is the device's key as
+// checked and stored by the caller. Errors: not_found; conflict if the device was revoked or the table contains a
+// different key.
 func ActivateDevice(ctx context.Context, l *ledger.Ledger, id, recipient string) (Device, error) {
 	return changeDevice(ctx, l, id, func(t *ledger.Tx, d *Device) error {
 		if d.State == DeviceRevoked {
@@ -196,8 +196,9 @@ func ActivateDevice(ctx context.Context, l *ledger.Ledger, id, recipient string)
 	})
 }
 
-// RevokeDevice shuts a device out: it deletes its token and subscription, and nothing is sealed for it any more. What
-// it has read already cannot be taken back. Questions that no other device can read are cancelled. Error: not_found.
+// RevokeDevice withdraws a device: it deletes the device's token and subscription, and nothing more is sealed for it.
+// Content that the device has already read cannot be taken back. Questions that no other device can read are
+// cancelled. Error: not_found.
 func RevokeDevice(ctx context.Context, l *ledger.Ledger, id string) (Device, error) {
 	return changeDevice(ctx, l, id, func(t *ledger.Tx, d *Device) error {
 		if err := dropPushes(t, id, "the device was revoked"); err != nil {
@@ -216,14 +217,15 @@ func RevokeDevice(ctx context.Context, l *ledger.Ledger, id string) (Device, err
 	})
 }
 
-// HasDevice reports whether the user has an active device that can show what is sealed.
+// HasDevice reports whether the user has an active device that can decrypt content.
 func HasDevice(c *store.Conn) (bool, error) {
 	n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM signal_devices WHERE state = 'active' AND kind <> '` + DeviceNtfy +
 		`')`)
 	return n != 0, err
 }
 
-// endUnreadable takes back the questions that no device is left to read: who asked would wait in vain.
+// endUnreadable cancels the questions that no remaining device can read, so that their askers do not wait for an
+// answer.
 func endUnreadable(t *ledger.Tx) error {
 	list, err := questionsBy(t.Conn, `status = 'pending' AND encrypted <> 0 AND NOT EXISTS (
 		SELECT 1 FROM signal_devices d WHERE d.state = 'active' AND d.kind <> '`+DeviceNtfy+
@@ -236,16 +238,17 @@ func endUnreadable(t *ledger.Tx) error {
 	return err
 }
 
-// Subscription is the address of a device's browser at its push service, and the keys to encrypt for it, as the browser
-// gave them. Source: W3C Push API, PushSubscription.
+// Subscription is the address of a device's browser at its push service, and the keys to encrypt for it, as provided
+// by the browser. Source: W3C Push API, PushSubscription.
 type Subscription struct {
 	Endpoint string
 	P256dh   string // base64url
 	Auth     string // base64url
 }
 
-// Subscribe sets where a device is pushed to. Errors: not_found; permission_denied for a revoked device; invalid_params
-// for an endpoint that is neither at a known push service nor at one that was added by hand, and for malformed keys.
+// Subscribe sets the address for pushes to a device. Errors: not_found; permission_denied for a revoked device;
+// invalid_params for an endpoint that is neither at a known push service nor at one that was added by hand, and for
+// malformed keys.
 func Subscribe(ctx context.Context, l *ledger.Ledger, device string, s Subscription) error {
 	conf, err := l.Configuration(ctx)
 	if err != nil {
@@ -286,17 +289,18 @@ func Unsubscribe(ctx context.Context, l *ledger.Ledger, device string) error {
 	return err
 }
 
-// deviceTokenPrefix begins every token of a device, so that scanners for secrets can find one that leaked.
+// deviceTokenPrefix begins every device token, so that secret scanners can find a leaked one.
 const deviceTokenPrefix = "mailroom_device_"
 
-// NtfyConfig says which topic of an ntfy server to push to.
+// NtfyConfig selects the topic of an ntfy server to push to.
 type NtfyConfig struct {
 	URL   string // of the topic; "" is none
-	Token string // that the server wants; "" is none
+	Token string // that the server requires; "" is none
 }
 
-// SetNtfy makes a topic of an ntfy server a device of the user's, or with URL "" removes it. Errors: invalid_params for
-// an address that is neither at ntfy.sh nor at a server that was added by hand; not_found when there is none to remove.
+// SetNtfy adds a topic of an ntfy server to the user's devices, or removes it if the URL is "". Errors:
+// invalid_params for an address that is neither at ntfy.sh nor at a server that was added by hand; not_found if there
+// is none to remove.
 func SetNtfy(ctx context.Context, l *ledger.Ledger, n NtfyConfig) (d Device, err error) {
 	if n.URL == "" {
 		return RevokeDevice(ctx, l, ntfyDevice)

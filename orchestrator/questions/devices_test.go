@@ -34,7 +34,7 @@ func device(f *enginetest.Fixture, id string) questions.Device {
 	return questions.Device{}
 }
 
-// A code is good once, for five minutes, and however it is typed.
+// A code is valid once, for five minutes, in any form of typing.
 func TestPairingCode(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t)
@@ -72,7 +72,7 @@ func TestPairingCode(t *testing.T) {
 	}
 }
 
-// Five wrong guesses of who has its first part end a code; guesses at random do nothing to it.
+// Five wrong guesses with the correct first part end a code. Random guesses do not affect it.
 func TestPairingCodeIsGuessed(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t)
@@ -92,10 +92,10 @@ func TestPairingCodeIsGuessed(t *testing.T) {
 		return "0"
 	}
 	release := func() {}
-	if !f.OnServer() { // which nobody can jam as a whole
+	if !f.OnServer() { // which cannot be blocked as a whole
 		release = f.Jam()
 	}
-	for range 100 { // at random: that needs no write lock, and so jams nobody
+	for range 100 { // random guesses need no write lock, and so block nobody
 		want.Code(t, guess(other(code[0])+code[1:]), orchestrator.PermissionDenied)
 	}
 	release()
@@ -114,7 +114,7 @@ func TestPairingCodeIsGuessed(t *testing.T) {
 	want.Code(t, guess(code), orchestrator.PermissionDenied)
 }
 
-// A device waits, is active when its key was approved, and is nobody when it was revoked.
+// A device first waits, is active after its key was approved, and is rejected after it was revoked.
 func TestDeviceLife(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "builder")
@@ -159,7 +159,7 @@ func TestDeviceLife(t *testing.T) {
 	}
 }
 
-// What was asked before a device was approved, and sealed, it is not shown.
+// Content that was sealed before a device was approved is not shown on it.
 func TestSignalsForADevice(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "builder")
@@ -193,7 +193,7 @@ func TestSignalsForADevice(t *testing.T) {
 	}
 }
 
-// An attempt at a device has what it needs, and nothing of it can be read with SQL.
+// An attempt at a device has all required data, and none of it can be read with SQL.
 func TestPushSecret(t *testing.T) {
 	t.Parallel()
 	f, ids := enginetest.NewPhones(t, 1)
@@ -227,7 +227,7 @@ func TestPushSecret(t *testing.T) {
 	}
 }
 
-// 404 and 410 end a subscription, with what waits to be pushed to it; a new one is used.
+// 404 and 410 end a subscription and cancel its waiting pushes; a new subscription is used.
 func TestDeviceGone(t *testing.T) {
 	t.Parallel()
 	f, ids := enginetest.NewPhones(t, 2)
@@ -264,7 +264,7 @@ func TestDeviceGone(t *testing.T) {
 	}
 }
 
-// A device that subscribed anew during an attempt is not given up with its old address.
+// A device that subscribed again during an attempt is not given up because of its old address.
 func TestDeviceSubscribesDuringAttempt(t *testing.T) {
 	t.Parallel()
 	f, ids := enginetest.NewPhones(t, 1)
@@ -286,7 +286,7 @@ func TestDeviceSubscribesDuringAttempt(t *testing.T) {
 	}
 }
 
-// What waits for a revoked device, or one that has unsubscribed, is taken back.
+// Waiting pushes to a revoked or unsubscribed device are cancelled.
 func TestNothingIsPushedToWhoLeft(t *testing.T) {
 	t.Parallel()
 	f, ids := enginetest.NewPhones(t, 2)
@@ -304,7 +304,7 @@ func TestNothingIsPushedToWhoLeft(t *testing.T) {
 	want.Code(t, err, orchestrator.PermissionDenied)
 }
 
-// Devices are no agents, and nobody can write to one.
+// Devices are not agents, and nobody can send messages to one.
 func TestDevicesAreNoAgents(t *testing.T) {
 	t.Parallel()
 	f, ids := enginetest.NewPhones(t, 1)
@@ -328,7 +328,7 @@ func TestDevicesAreNoAgents(t *testing.T) {
 	}
 }
 
-// A topic is told that there is something, and nothing else of what is encrypted; its buttons answer what is not, once.
+// A topic is notified of an encrypted question without its content. Its buttons answer an unencrypted question once.
 func TestNtfy(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "builder")
@@ -378,7 +378,7 @@ func TestNtfy(t *testing.T) {
 		orchestrator.PermissionDenied)
 }
 
-// A device is let in though the database cannot be written.
+// A device is accepted even if the database cannot be written.
 func TestDeviceOfAFullDatabase(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t)

@@ -11,8 +11,8 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// An agent asks the user, and waits for the answer, which a phone gives. Here nobody answers, so the agent takes it
-// back.
+// An agent asks the user, and waits for the answer from a phone. Nobody answers here, so the agent cancels the
+// question.
 func ExampleAsk() {
 	ctx := context.Background()
 	e, done := example.Open("architect")
@@ -40,8 +40,8 @@ func ExampleAsk() {
 	// cancelled
 }
 
-// Wait returns as soon as somebody answers; List shows what is still open. Bodies and answers are JSON here; package
-// person encrypts both.
+// Wait returns as soon as somebody answers; List returns the open questions. Bodies and answers are JSON here;
+// package person encrypts both.
 func ExampleWait() {
 	ctx := context.Background()
 	e, done := example.Open("architect")
@@ -66,7 +66,7 @@ func ExampleWait() {
 
 	phone := pairedPhone(ctx, e)
 	answered := make(chan error)
-	go func() { // the user types on that phone
+	go func() { // the user's input on that phone
 		_, err := questions.Answer(ctx, e.Ledger, id, phone, `{"option":0}`)
 		answered <- err
 	}()
@@ -83,7 +83,7 @@ func ExampleWait() {
 	// answered {"option":0}
 }
 
-// pairedPhone returns the id of a device that the user has paired and approved.
+// pairedPhone returns the ID of a device that the user has paired and approved.
 func pairedPhone(ctx context.Context, e *delivery.Engine) string {
 	code, _, err := questions.StartPairing(ctx, e.Ledger)
 	if err != nil {

@@ -19,8 +19,9 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// A pairing code is 12 characters of Crockford's base32. By the first four it is found, and only who has them uses up
-// one of its tries: guessing at random jams nobody's pairing. The other eight are 40 bits, of which five are tried.
+// A pairing code has 12 characters of Crockford base32. The first four select the pairing, and a wrong code uses up
+// one of its tries only if they match. So random guesses do not block a pairing. The other eight characters are 40
+// bits, of which five values can be tried.
 const (
 	pairingLife      = 5 * time.Minute
 	pairingTries     = 5
@@ -30,7 +31,7 @@ const (
 	maxWaitingDevice = 24 * time.Hour
 )
 
-// StartPairing makes a code with which one phone can become a device within five minutes.
+// StartPairing creates a code with which one phone can become a device within five minutes.
 func StartPairing(ctx context.Context, l *ledger.Ledger) (code, expiresAt string, err error) {
 	var random [8]byte
 	rand.Read(random[:]) // never fails; see crypto/rand
@@ -51,16 +52,16 @@ func StartPairing(ctx context.Context, l *ledger.Ledger) (code, expiresAt string
 	return code, expiresAt, err
 }
 
-// PairRequest is what a phone sends to become a device.
+// PairRequest is a phone's request to become a device.
 type PairRequest struct {
-	Code      string // as it was typed
-	Name      string // what the phone calls itself, at most 64 characters
+	Code      string // as typed
+	Name      string // the phone's own name, at most 64 characters
 	Recipient string // age recipient of its key, which the caller has checked
 }
 
-// Pair uses up a pairing code and makes whoever has it a device, which waits for approval. token is what the device
-// authenticates with from now on. Errors: permission_denied for a code that is wrong, used or too old, without saying
-// which; invalid_params.
+// Pair uses up a pairing code and adds the phone as a device that waits for approval. The device authenticates with
+// token from now on. Errors: permission_denied for a code that is wrong, used or too old, without a distinction;
+// invalid_params.
 func Pair(ctx context.Context, l *ledger.Ledger, p PairRequest) (d Device, token string, err error) {
 	if p.Name, err = checkDeviceName(p.Name); err != nil {
 		return d, "", err
@@ -71,7 +72,7 @@ func Pair(ctx context.Context, l *ledger.Ledger, p PairRequest) (d Device, token
 	if len(plain) != pairingLength {
 		return d, "", refused
 	}
-	// Who guesses at random takes no write lock.
+	// A random guess does not take the write lock.
 	known, err := ledger.ReadValue(ctx, l, func(c *store.Conn) (int64, error) {
 		return c.Number(`SELECT count(*) FROM signal_pairings WHERE selector = ?`, plain[:pairingSelector])
 	})
@@ -98,8 +99,8 @@ func Pair(ctx context.Context, l *ledger.Ledger, p PairRequest) (d Device, token
 	return d, token, nil
 }
 
-// PairDesk makes a browser in which the console is open a device, which waits for approval as a phone does. It takes no
-// code: the caller has checked that the browser has a session of the console, which was opened with a code of this
+// PairDesk adds a browser with the console open as a device, which waits for approval as a phone does. It needs no
+// code, because the caller has checked that the browser has a console session, which was opened with a code of this
 // machine. name and recipient are as in a PairRequest. Error: invalid_params.
 func PairDesk(ctx context.Context, l *ledger.Ledger, name, recipient string) (d Device, token string, err error) {
 	if name, err = checkDeviceName(name); err != nil {
@@ -113,7 +114,7 @@ func PairDesk(ctx context.Context, l *ledger.Ledger, name, recipient string) (d 
 	return d, token, err
 }
 
-// checkDeviceName returns what a device calls itself, without space around it.
+// checkDeviceName returns the name of a device without surrounding spaces.
 func checkDeviceName(name string) (string, error) {
 	name = strings.TrimSpace(name)
 	if name == "" || utf8.RuneCountInString(name) > maxDeviceName || strings.ContainsFunc(name, unicode.IsControl) {
@@ -123,7 +124,7 @@ func checkDeviceName(name string) (string, error) {
 	return name, nil
 }
 
-// usePairing reports whether a code is right, and uses it up, or one of its tries.
+// usePairing reports whether a code is correct. A correct code is used up; a wrong one uses up a try.
 func usePairing(t *ledger.Tx, code string) (right bool, err error) {
 	hash, found, err := t.Text(`SELECT secret_hash FROM signal_pairings WHERE selector = ? AND expires_at > ?
 		AND expires_at <= ? AND tries < ?`,
@@ -140,9 +141,9 @@ func usePairing(t *ledger.Tx, code string) (right bool, err error) {
 	return true, err
 }
 
-// addDevice adds a device that waits for approval, and returns the token that it authenticates with.
+// addDevice adds a device that waits for approval, and returns the token with which it authenticates.
 func addDevice(t *ledger.Tx, kind, name, recipient string) (d Device, token string, err error) {
-	// What was never approved within a day is forgotten.
+	// Devices that were not approved within a day are deleted.
 	old := orchestrator.Stamp(t.Clock.Add(-maxWaitingDevice))
 	for _, forget := range []string{
 		`DELETE FROM signal_subscriptions
@@ -171,8 +172,8 @@ func addDevice(t *ledger.Tx, kind, name, recipient string) (d Device, token stri
 	return d, token, err
 }
 
-// VAPIDPublicKey returns the key by which push services know this database: base64url of an uncompressed point of
-// P-256. The key is made at the first call. Source: RFC 8292, part 3.2.
+// VAPIDPublicKey returns the key that identifies this database to push services: an uncompressed P-256 point in
+// base64url. The key is created by the first call. Source: RFC 8292, part 3.2.
 func VAPIDPublicKey(ctx context.Context, l *ledger.Ledger) (key string, err error) {
 	err = l.Read(ctx, func(c *store.Conn) error {
 		key, _, err = c.Text(`SELECT public_key FROM signal_keys WHERE name = 'vapid'`)
@@ -196,7 +197,7 @@ func vapidKeys(t *ledger.Tx) (public, private string, err error) {
 	if err != nil || public != "" {
 		return public, private, err
 	}
-	if err := t.MustBeAlone(); err != nil { // somebody else may be about to make another
+	if err := t.MustBeAlone(); err != nil { // another process may be about to create one
 		return "", "", err
 	}
 	pair, err := ecdh.P256().GenerateKey(rand.Reader)
@@ -213,8 +214,8 @@ func vapidKeys(t *ledger.Tx) (public, private string, err error) {
 	return public, private, err
 }
 
-// NtfyOption answers a question that is not encrypted, by a button in the ntfy app: option is the number of the button,
-// from 0, and token the one-time secret that it carries. Errors: permission_denied for a wrong token; those of Answer.
+// NtfyOption answers an unencrypted question through a button in the ntfy app. option is the index of the button,
+// from 0, and token is its one-time secret. Errors: permission_denied for a wrong token; those of Answer.
 func NtfyOption(ctx context.Context, l *ledger.Ledger, question string, option int, token string) error {
 	key, err := ledger.ReadValue(ctx, l, func(c *store.Conn) (string, error) {
 		key, _, err := c.Text(`SELECT s.p256dh FROM signal_subscriptions s JOIN signal_devices d USING (device_id)
@@ -238,8 +239,8 @@ func NtfyOption(ctx context.Context, l *ledger.Ledger, question string, option i
 	return err
 }
 
-// SignalURL returns the setting signal.url, to which phones are led: the https address of their app, without a path. It
-// is "" if the setting is not set. Error: unavailable if the database is not trusted, whose setting that is.
+// SignalURL returns the setting signal.url: the https address of the phone app, without a path. It returns "" if the
+// setting is not set. Error: unavailable if the database is not trusted, because the setting comes from it.
 func SignalURL(ctx context.Context, l *ledger.Ledger) (string, error) {
 	conf, err := l.Configuration(ctx)
 	if err == nil && conf.Untrusted != "" {

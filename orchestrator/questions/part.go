@@ -9,7 +9,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// Part returns what questions, alerts and devices add to the engine.
+// Part returns the functions that questions, alerts and devices add to the ledger.
 func Part() *ledger.Part {
 	return &ledger.Part{
 		Name:         "questions",

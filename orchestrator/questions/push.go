@@ -13,10 +13,10 @@ import (
 	"mailroom/tracing"
 )
 
-// pushTimeout bounds one attempt at a device, in seconds: a request, and another one when the first was too large.
+// pushTimeout bounds one attempt at a device, in seconds: one request, and another if the first was too large.
 const pushTimeout = 30
 
-// readDevices reads the devices that can be pushed to, as recipients.
+// readDevices returns the devices that can receive pushes, as recipients.
 func readDevices(c *store.Conn) (list []*ledger.Agent, err error) {
 	return store.List(c, func(row store.Row) *ledger.Agent {
 		id, scheme := row.Text(0), "push:"
@@ -28,7 +28,7 @@ func readDevices(c *store.Conn) (list []*ledger.Agent, err error) {
 		ORDER BY device_id`)
 }
 
-// pushSecret returns what an attempt at a device needs to know, as JSON: its Attempt.Secret.
+// pushSecret returns the data that an attempt at a device needs, as JSON: its Attempt.Secret.
 func pushSecret(t *ledger.Tx, recipient string) (string, error) {
 	var kind, endpoint, key, auth string
 	err := t.Query(`SELECT d.kind, s.endpoint, s.p256dh, s.auth FROM signal_devices d
@@ -60,9 +60,9 @@ func pushSecret(t *ledger.Tx, recipient string) (string, error) {
 	return string(text), err
 }
 
-// sendPush makes a row for each device that can be pushed to and is one of those named, and for the ntfy topic, which
-// can read nothing that is encrypted. It returns how many it made. thread is the question or alert, by which its pushes
-// are found.
+// sendPush adds a row for each of the named devices that can receive pushes, and for the ntfy topic, which gets no
+// encrypted body. It returns the number of rows for devices. Pushes are found by their thread, which is the question
+// or alert.
 func sendPush(t *ledger.Tx, devices []string, p push.Message, priority int, life time.Duration) (pushed int,
 	err error) {
 	conf := t.Config()
@@ -103,11 +103,11 @@ func pushTo(t *ledger.Tx, recipient string, p push.Message, priority int, life t
 	return t.Insert(&row)
 }
 
-// endedLife is for how long it is worth telling a device that a question needs no answer any more.
+// endedLife is how long a device is notified that a question no longer needs an answer.
 const endedLife = 24 * time.Hour
 
-// endPushes tells the devices that were told of a question what became of it, but not the one that answered. Pushes
-// that were not sent yet are cancelled.
+// endPushes notifies the devices that received a question of its end, except the device that answered. Pushes that
+// were not sent yet are cancelled.
 func endPushes(t *ledger.Tx, q *Question, answeredBy string) error {
 	if err := t.TraceCreated(); err != nil {
 		return err
@@ -127,7 +127,7 @@ func endPushes(t *ledger.Tx, q *Question, answeredBy string) error {
 				return err
 			}
 			if m.Status == orchestrator.Pending {
-				continue // a retry may have arrived all the same
+				continue // a retry is different: an earlier attempt may have arrived
 			}
 		}
 		if told[m.Recipient] || conf.Agents[m.Recipient] == nil {
@@ -142,7 +142,7 @@ func endPushes(t *ledger.Tx, q *Question, answeredBy string) error {
 	return nil
 }
 
-// pushAgain pushes a question that is open again to the devices that it was pushed to before, and that are still there.
+// pushAgain pushes a reopened question to the devices that it was pushed to before and that still exist.
 func pushAgain(t *ledger.Tx, q *Question) error {
 	if err := t.TraceCreated(); err != nil {
 		return err
@@ -163,8 +163,8 @@ func pushAgain(t *ledger.Tx, q *Question) error {
 	return err
 }
 
-// deviceGone notes that a device cannot be pushed to any more, and forgets what was to be pushed to it: it waits in the
-// app. It reports false when the device has subscribed anew since the secret that was tried.
+// deviceGone records that a device can no longer receive pushes, and cancels the waiting ones, whose content remains
+// in the app. It returns false if the device has subscribed again since the secret that was tried.
 func deviceGone(t *ledger.Tx, recipient, tried, reason string) (gone bool, err error) {
 	device := recipient[len(push.DevicePrefix):]
 	secret, err := pushSecret(t, recipient)
@@ -188,8 +188,8 @@ func deviceGone(t *ledger.Tx, recipient, tried, reason string) (gone bool, err e
 	return true, t.ConfigChanged()
 }
 
-// pushIsOver returns why a push need not be sent any more: its question has ended, of which the device is told in
-// another push. It returns "" if the question is open, and for pushes of other kinds.
+// pushIsOver returns why a push need not be sent anymore: its question has ended, and another push notifies the
+// device of that. It returns "" if the question is open, and for pushes of other kinds.
 func pushIsOver(t *ledger.Tx, m *orchestrator.Message) (why string, err error) {
 	var p push.Message
 	if json.Unmarshal(m.Payload, &p) != nil || p.Kind != push.Question {
@@ -202,7 +202,7 @@ func pushIsOver(t *ledger.Tx, m *orchestrator.Message) (why string, err error) {
 	return "the question is already " + string(q.Status), nil
 }
 
-// dropPushes cancels what waits to be pushed to a device.
+// dropPushes cancels the waiting pushes to a device.
 func dropPushes(t *ledger.Tx, device, why string) error {
 	if err := t.TraceCreated(); err != nil {
 		return err
@@ -213,7 +213,7 @@ func dropPushes(t *ledger.Tx, device, why string) error {
 	return err
 }
 
-// pushedTo notes what came of the last attempt at a device.
+// pushedTo records the result of the last attempt at a device.
 func pushedTo(t *ledger.Tx, recipient, outcome string) error {
 	return t.Run(`UPDATE signal_devices SET pushed_at = ?, push_outcome = ? WHERE device_id = ?`, t.Now, outcome,
 		recipient[len(push.DevicePrefix):])
@@ -226,7 +226,7 @@ func PushesOf(c *store.Conn, id string) ([]orchestrator.Message, error) {
 		AND sender = '`+orchestrator.SystemSender+`' ORDER BY seq`, id)
 }
 
-// subscriber returns whom push services may ask in case of trouble: the address of the app, if it is a public one.
+// subscriber returns the contact for push services in case of trouble: the address of the app, if it is a public one.
 // Source: RFC 8292, part 2.1.
 func subscriber(signalURL string) string {
 	if strings.HasPrefix(signalURL, "https://") {

@@ -1,5 +1,5 @@
-// Package questions holds what agents ask the user and tell the user (questions, answers, alerts), and the devices that
-// show it. Bodies may be sealed: this package stores what package person has encrypted, and cannot read it.
+// Package questions stores the questions and alerts of agents for the user, the answers, and the devices that show
+// them. Bodies may be sealed: package person encrypts them, and this package cannot read them.
 package questions
 
 import (
@@ -23,7 +23,8 @@ import (
 // Status is the state of a question.
 type Status string
 
-// The states of a question. It is pending first, and every other is its last. Source: signal.md, "Life of a question".
+// The states of a question. A question is pending at first; each of the other states is final. Source: signal.md,
+// "Life of a question".
 const (
 	Pending   Status = "pending"
 	Answered  Status = "answered"
@@ -31,7 +32,7 @@ const (
 	Cancelled Status = "cancelled"
 )
 
-// Question is what an agent asked the user, with the answer if there is one.
+// Question is a question from an agent to the user, with the answer if there is one.
 type Question struct {
 	ID        string
 	Asker     string
@@ -43,16 +44,16 @@ type Question struct {
 	ThreadID  string
 	InReplyTo string // question that this one follows
 	ProjectID string
-	MessageID string // of the message to User that asks; "" when a command did
+	MessageID string // of the message to User that asks; "" if a command asked
 	CreatedAt string
 	ExpiresAt string
 	EndedAt   string
-	// encrypted: an age file in base64, for the asker; otherwise JSON, {"option":1}, {"option":1,"text":".."} or
-	// {"text":".."}
+	// Answer is, if encrypted, an age file in base64 for the asker; otherwise, it is JSON: {"option":1},
+	// {"option":1,"text":".."} or {"text":".."}.
 	Answer     string
 	AnsweredBy string // device
 	ReadAt     string // when the asker first read the answer
-	ReturnedAt string // when the answer went back as a message
+	ReturnedAt string // when the answer was returned as a message
 }
 
 // Draft is a question that is about to be asked.
@@ -68,7 +69,7 @@ type Draft struct {
 	ProjectID string
 	MessageID string
 	TTL       time.Duration // after which it expires unanswered, 1 s to 30 days
-	Devices   []string      // ids of those that can read it
+	Devices   []string      // IDs of the devices that can read it
 }
 
 const (
@@ -78,7 +79,8 @@ const (
 	// maxAnswerBytes bounds an answer, sealed or not.
 	maxAnswerBytes = 32 << 10
 
-	// maxOpenQuestions is how many questions of one agent can be open: what comes in a loop must not reach a person.
+	// maxOpenQuestions is how many questions of one agent can be open, so that an agent in a loop does not flood a
+	// person.
 	maxOpenQuestions = 100
 )
 
@@ -96,17 +98,17 @@ func scanQuestion(row store.Row) Question {
 	}
 }
 
-// NewSignalID returns a new id for a question (prefix "q-"), an alert ("a-") or a device ("d-"). The id is made before
-// the row, since it is part of what is sealed. It is safe for concurrent use.
+// NewSignalID returns a new ID for a question (prefix "q-"), an alert ("a-") or a device ("d-"). The ID is created
+// before the row, since the sealed content includes it. NewSignalID is safe for concurrent use.
 func NewSignalID(l *ledger.Ledger, prefix string) (string, error) {
 	id, err := ulid.New(ulid.Timestamp(l.Now()), rand.Reader)
 	return prefix + id.String(), err
 }
 
-// Ask stores a question and pushes it to the devices that can read it, in one transaction. It is on disk when Ask
-// returns. pushed is the number of these devices. A question with a MessageID is stored once; repeating it returns the
-// first. Errors: invalid_params; unknown_sender, also for a message of an agent that was removed; unavailable when the
-// asker has too many open questions.
+// Ask stores a question and pushes it to the devices that can read it, in one transaction. The question is on disk
+// when Ask returns. pushed is the number of these devices. A question with a MessageID is stored once; a repeated
+// call returns the first question. Errors: invalid_params; unknown_sender, also for a message of an agent that was
+// removed; unavailable if the asker has too many open questions.
 func Ask(ctx context.Context, l *ledger.Ledger, d Draft) (q Question, pushed int, err error) {
 	if d.Asker, err = orchestrator.CheckName("asker", d.Asker); err != nil {
 		return q, 0, err
@@ -174,8 +176,8 @@ func askUser(t *ledger.Tx, d *Draft) (q Question, pushed int, err error) {
 	return q, pushed, nil
 }
 
-// checkAsker refuses what a message asks of which the sender was removed, though its name is in use again: the answer
-// would go to another agent. Error: unknown_sender.
+// checkAsker rejects a question from a message whose sender was removed and whose name another agent now has, because
+// that agent would get the answer. Error: unknown_sender.
 func checkAsker(t *ledger.Tx, conf *ledger.Config, d *Draft) error {
 	ms, err := messages.FindIn(t.Conn, d.MessageID)
 	if err != nil || len(ms) == 0 || ms[0].Sender != d.Asker || conf.Sent(&ms[0], d.Asker) {
@@ -185,7 +187,8 @@ func checkAsker(t *ledger.Tx, conf *ledger.Config, d *Draft) error {
 		"the agent %s that sent %s was removed; another agent has that name now", d.Asker, d.MessageID)
 }
 
-// traceOf returns the id of the trace in which a question or an alert is made, and names it in the span.
+// traceOf returns the ID of the trace in which a question or an alert is created, and adds the question or alert to
+// the span.
 func traceOf(t *ledger.Tx, id string) string {
 	span := tracing.FromContext(t.Ctx)
 	if span == nil {
@@ -196,11 +199,11 @@ func traceOf(t *ledger.Tx, id string) string {
 	return span.TraceID
 }
 
-// noteSignal writes what happened to a question or an alert into the trace, under its id.
+// noteSignal records an event of a question or an alert in the trace, under its ID.
 func noteSignal(t *ledger.Tx, id string, name tracing.EventName, before, after, why string) error {
 	e := t.Event(name, why)
 	if name == tracing.Answered || name == tracing.Delivered {
-		e.Error, e.Detail = "", why // it is no failure
+		e.Error, e.Detail = "", why // the text is not an error
 	}
 	e.MessageID, e.NewStatus = id, after
 	if before != "" {
@@ -209,21 +212,21 @@ func noteSignal(t *ledger.Tx, id string, name tracing.EventName, before, after, 
 	return tracing.Record(t, e)
 }
 
-// ofMessage is the condition that selects what became of a message to the user, by its id. SQLite uses the partial
-// index only if its own condition stands in the statement, too.
+// ofMessage is the condition that selects the question or alert created from a message to the user, by the message's
+// ID. SQLite uses the partial index only if the statement repeats the condition of the index.
 const ofMessage = `message_id = ? AND message_id <> ''`
 
-// questionBy finds a question by a condition that names one.
+// questionBy finds a question by a condition that selects at most one.
 func questionBy(c *store.Conn, where, arg string) (q Question, found bool, err error) {
 	return store.First(c, scanQuestion, `SELECT `+questionColumns+` FROM signal_questions WHERE `+where, arg)
 }
 
-// questionsBy returns the questions that fulfil a condition, which may be followed by an order.
+// questionsBy returns the questions that match a condition, which may be followed by an order.
 func questionsBy(c *store.Conn, where string, args ...any) ([]Question, error) {
 	return store.List(c, scanQuestion, `SELECT `+questionColumns+` FROM signal_questions WHERE `+where, args...)
 }
 
-// mustQuestion returns a question as it is now. If its time is over, it first writes that the question has expired.
+// mustQuestion returns the current state of a question. If its time is over, it first marks the question as expired.
 func mustQuestion(t *ledger.Tx, id string) (Question, error) {
 	q, err := readQuestion(t.Conn, id)
 	if err == nil && q.Status == Pending && q.ExpiresAt <= t.ClockText {
@@ -240,19 +243,19 @@ func readQuestion(c *store.Conn, id string) (Question, error) {
 	return q, err
 }
 
-// noQuestion returns the error for an id that names no question, or none that the caller may know of.
+// noQuestion returns the error for an ID without a question, or with one that the caller may not see.
 func noQuestion(id string) error {
 	return orchestrator.Errorf(orchestrator.NotFound, "unknown question %q", orchestrator.Clip(id)).
 		WithHint("To list the questions, run `mailroom signal list`. Mailroom deletes finished questions after the time set in retention.ended")
 }
 
-// asked reports whether an agent has asked a question itself; a removed agent of the same name does not count. "" is
-// the administrator, who may do all that the asker may.
+// asked reports whether an agent itself asked a question. A removed agent with the same name does not count. "" is
+// the administrator, who may do everything that the asker may do.
 func asked(conf *ledger.Config, q *Question, by string) bool {
 	return by == "" || by == q.Asker && q.CreatedAt >= conf.Since(by)
 }
 
-// Get returns a question by its id. If its time is over, its status is Expired. Error: not_found.
+// Get returns a question by its ID. If its time is over, its status is Expired. Error: not_found.
 func Get(ctx context.Context, l *ledger.Ledger, id string) (q Question, err error) {
 	q, err = ledger.ReadValue(ctx, l, func(c *store.Conn) (Question, error) { return readQuestion(c, id) })
 	if err != nil || q.Status != Pending || q.ExpiresAt > orchestrator.Stamp(l.Now()) {
@@ -265,8 +268,8 @@ func Get(ctx context.Context, l *ledger.Ledger, id string) (q Question, err erro
 	return q, err
 }
 
-// Own returns a question by its id, as Get does, to the agent by, which sees only its own; "" is the administrator, who
-// sees all. Error: not_found.
+// Own returns a question by its ID for the agent by, which sees only its own questions; "" is the administrator, who
+// sees all. If the time of the question is over, its status is Expired. Error: not_found.
 func Own(ctx context.Context, l *ledger.Ledger, id, by string) (q Question, err error) {
 	if q, err = Get(ctx, l, id); err != nil {
 		return q, err
@@ -281,7 +284,7 @@ func Own(ctx context.Context, l *ledger.Ledger, id, by string) (q Question, err 
 	return q, nil
 }
 
-// OfMessage returns the question that a message to the user became. found is false if it became none.
+// OfMessage returns the question that was created from a message to the user. found is false if there is none.
 func OfMessage(ctx context.Context, l *ledger.Ledger, id string) (q Question, found bool, err error) {
 	err = l.Read(ctx, func(c *store.Conn) error {
 		q, found, err = questionBy(c, ofMessage, id)
@@ -293,7 +296,7 @@ func OfMessage(ctx context.Context, l *ledger.Ledger, id string) (q Question, fo
 // Filter selects questions. The zero value selects all.
 type Filter struct {
 	Asker  string
-	Own    bool // only what Asker has asked itself, and not a removed agent that had its name
+	Own    bool // only questions of Asker itself, not of a removed agent with its name
 	Status Status
 	Limit  int // 1 to 1000; 0 is 50
 }
@@ -316,8 +319,8 @@ func List(ctx context.Context, l *ledger.Ledger, f Filter) (list []Question, err
 	return list, err
 }
 
-// OpenIn returns the questions that can still be answered, at most a hundred of those that end first, and how many
-// there are.
+// OpenIn returns the questions that can still be answered, at most the hundred that end first, and their total
+// number.
 func OpenIn(c *store.Conn, now time.Time) (first []Question, total int64, err error) {
 	at := orchestrator.Stamp(now)
 	if total, err = c.Number(`SELECT count(*) FROM signal_questions WHERE status = 'pending' AND expires_at > ?1`,
@@ -328,7 +331,7 @@ func OpenIn(c *store.Conn, now time.Time) (first []Question, total int64, err er
 	return first, total, err
 }
 
-// query returns the statement of a filter; an index fits each. since is when the asker was added.
+// query returns the statement of a filter; each has a suitable index. since is when the asker was added.
 func (f *Filter) query(now, since string) (query string, args []any) {
 	where := ` WHERE TRUE`
 	if f.Asker != "" {
@@ -341,7 +344,7 @@ func (f *Filter) query(now, since string) (query string, args []any) {
 	case "":
 	case Pending:
 		where, args = where+` AND status = 'pending' AND expires_at > ?`, append(args, now)
-	case Expired: // be it written or not
+	case Expired: // whether or not the expiry was recorded
 		where, args = where+` AND (status = 'expired' OR status = 'pending' AND expires_at <= ?)`, append(args, now)
 	default:
 		where, args = where+` AND status = ?`, append(args, string(f.Status))
@@ -350,14 +353,14 @@ func (f *Filter) query(now, since string) (query string, args []any) {
 		append(args, min(max(cmp.Or(f.Limit, 50), 1), 1000))
 }
 
-// endQuestion ends a pending question, tells the devices and wakes who waits for it.
+// endQuestion ends a pending question, notifies the devices and wakes waiting processes.
 func endQuestion(t *ledger.Tx, q *Question, status Status, device, why string) error {
 	q.Status, q.EndedAt = status, t.Now
 	n, err := t.Exec(`UPDATE signal_questions SET status = ?, ended_at = ?, answer = ?, answered_by = ?
 		WHERE question_id = ? AND status = 'pending'`,
 		string(status), q.EndedAt, q.Answer, device, q.ID)
 	if err != nil || n == 0 {
-		return err // in one transaction with the look: it is pending
+		return err // the caller checked in the same transaction that it is pending
 	}
 	event := map[Status]tracing.EventName{Answered: tracing.Answered, Expired: tracing.Expired,
 		Cancelled: tracing.Cancelled}[status]
@@ -373,7 +376,7 @@ func endQuestion(t *ledger.Tx, q *Question, status Status, device, why string) e
 	return endPushes(t, q, device)
 }
 
-// reportUnanswered tells the sender of a message which asked the user that there will be no answer.
+// reportUnanswered informs the sender of a message that asked the user that there will be no answer.
 func reportUnanswered(t *ledger.Tx, q *Question, why string) error {
 	if !t.Config().Settings.Bounce {
 		return nil
@@ -390,7 +393,7 @@ func reportUnanswered(t *ledger.Tx, q *Question, why string) error {
 	return t.Tell(&d)
 }
 
-// errorReport returns the message that tells the sender of a message which asked the user what went wrong.
+// errorReport returns the message that reports an error to the sender of a message that asked the user.
 func errorReport(q *Question, code orchestrator.Code, says string) (orchestrator.Draft, error) {
 	payload, err := json.Marshal(map[string]any{
 		"error": code, "message": says, "message_id": q.MessageID, "recipient": orchestrator.User, "question_id": q.ID,

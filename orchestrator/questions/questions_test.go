@@ -18,7 +18,7 @@ import (
 	"mailroom/orchestrator/store"
 )
 
-// events are what the trace has of an id.
+// events returns the events in the trace of an ID.
 func events(f *enginetest.Fixture, id string) string {
 	f.T.Helper()
 	table, err := f.Query(f.T.Context(),
@@ -30,7 +30,7 @@ func events(f *enginetest.Fixture, id string) string {
 	return fmt.Sprint(table.Rows.Values()[0][0])
 }
 
-// A question is pushed to every device, the first answer ends it, and the others are told so.
+// A question is pushed to every device, the first answer ends it, and the other devices are notified of the end.
 func TestQuestionIsAnswered(t *testing.T) {
 	t.Parallel()
 	f, ids := enginetest.NewPhones(t, 3)
@@ -58,7 +58,7 @@ func TestQuestionIsAnswered(t *testing.T) {
 	}
 }
 
-// Of many answers at the same time, by several devices and processes, one wins.
+// If several devices and processes answer at the same time, one answer wins.
 func TestFirstAnswerWins(t *testing.T) {
 	t.Parallel()
 	f, ids := enginetest.NewPhones(t, 2)
@@ -91,7 +91,7 @@ func TestFirstAnswerWins(t *testing.T) {
 	}
 }
 
-// A question that expires, or is taken back, tells the devices that were told of it, and no others.
+// If a question expires or is cancelled, the devices that received it are notified, and no others.
 func TestQuestionEnds(t *testing.T) {
 	t.Parallel()
 	f, ids := enginetest.NewPhones(t, 1)
@@ -104,7 +104,7 @@ func TestQuestionEnds(t *testing.T) {
 		q.Status != questions.Cancelled {
 		t.Fatalf("%+v, %v", q, err)
 	}
-	want.Lines(t, f.Pushes()) // it was not pushed yet, so nobody is told anything
+	want.Lines(t, f.Pushes()) // it was not pushed yet, so no device is notified
 	told := f.Question(ids)
 	want.Lines(t, f.Pushes(), "device:"+ids[0]+" question "+told.ID)
 	f.Clock.Advance(time.Hour)
@@ -124,7 +124,7 @@ func TestQuestionEnds(t *testing.T) {
 	}
 }
 
-// A device whose push failed may have shown the question all the same: it is told.
+// A device whose push failed may still have shown the question, so it is notified of the end.
 func TestFailedPushIsToldTheEnd(t *testing.T) {
 	t.Parallel()
 	f, ids := enginetest.NewPhones(t, 1)
@@ -140,7 +140,7 @@ func TestFailedPushIsToldTheEnd(t *testing.T) {
 	want.Lines(t, f.Pushes())
 }
 
-// An answer that was refused makes the question pending again, if its time has not passed and no other has come.
+// A rejected answer makes the question pending again, unless its time is over or another answer has arrived.
 func TestRefusedAnswer(t *testing.T) {
 	t.Parallel()
 	f, ids := enginetest.NewPhones(t, 1)
@@ -177,8 +177,8 @@ func TestRefusedAnswer(t *testing.T) {
 	}
 }
 
-// Whoever waits is woken by an answer, by an end, and when the question's time has passed, and does not have to look
-// again and again: in the bubble no time passes but what somebody sleeps.
+// A waiting process is woken by an answer, by an end, and when the question's time is over. It does not need to poll:
+// in the bubble, time passes only while goroutines sleep.
 func TestWaitQuestion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -237,7 +237,7 @@ func TestWaitQuestion(t *testing.T) {
 	})
 }
 
-// What is not encrypted is checked when it is answered.
+// An unencrypted answer is checked when it is given.
 func TestClearAnswers(t *testing.T) {
 	t.Parallel()
 	f, ids := enginetest.NewPhones(t, 1)
@@ -273,7 +273,7 @@ func TestClearAnswers(t *testing.T) {
 	}
 }
 
-// An agent in a loop does not reach a person.
+// The questions of an agent in a loop are limited.
 func TestOpenQuestionsAreBounded(t *testing.T) {
 	t.Parallel()
 	f, ids := enginetest.NewPhones(t, 1)
@@ -305,7 +305,7 @@ func TestOpenQuestionsAreBounded(t *testing.T) {
 	}
 }
 
-// Retention takes what has ended, with its pushes, and leaves what is open.
+// Retention removes ended questions with their pushes, and keeps open ones.
 func TestQuestionsAreCleared(t *testing.T) {
 	t.Parallel()
 	f, ids := enginetest.NewPhones(t, 1)
@@ -335,7 +335,7 @@ func TestQuestionsAreCleared(t *testing.T) {
 	}
 }
 
-// A question that was asked while the clock stood far ahead does not stay open for longer than any can.
+// A question that was asked while the clock was far ahead does not stay open longer than the longest lifetime.
 func TestQuestionAskedInTheFuture(t *testing.T) {
 	t.Parallel()
 	f, ids := enginetest.NewPhones(t, 1)

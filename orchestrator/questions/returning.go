@@ -14,8 +14,9 @@ import (
 	"mailroom/tracing"
 )
 
-// Unreturned returns the answered questions that came from a message, and whose answers were not yet sent back to its
-// sender. It returns at most 100, by id; after is the last id of the call before, "" at first.
+// Unreturned returns the answered questions that came from a message and whose answers were not yet returned to its
+// sender. It returns at most 100, ordered by ID, that follow after, which is the last ID of the previous call, or ""
+// at first.
 func Unreturned(ctx context.Context, l *ledger.Ledger, after string) ([]Question, error) {
 	return ledger.ReadValue(ctx, l, func(c *store.Conn) ([]Question, error) {
 		return questionsBy(c, unreturned+` AND question_id > ? AND question_id < x'' ORDER BY question_id LIMIT 100`,
@@ -26,19 +27,20 @@ func Unreturned(ctx context.Context, l *ledger.Ledger, after string) ([]Question
 // unreturned selects the answered questions of messages whose senders have not been sent the answer yet.
 const unreturned = `status = 'answered' AND message_id <> '' AND returned_at = ''`
 
-// anyUnreturned reports whether an answer waits to be sent back.
+// anyUnreturned reports whether an answer waits to be returned.
 func anyUnreturned(c *store.Conn) (bool, error) {
 	n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM signal_questions WHERE ` + unreturned + `)`)
 	return n != 0, err
 }
 
-// returner sends answers back, and keeps what is in the way of that.
+// returner returns answers to the askers, and remembers the last error.
 type returner struct {
-	mu sync.Mutex // held while answers go back
+	mu sync.Mutex // held while answers are returned
 	orchestrator.Trouble
 }
 
-// returnAnswers sends answers back, if there are any. What fails is tried again with the next run, and logged once.
+// returnAnswers returns answers to the askers, if there are any. Failures are retried with the next run, and logged
+// once.
 func (b *returner) returnAnswers(ctx context.Context, l *ledger.Ledger) {
 	back, ok := l.Transports["person"].(orchestrator.Returning)
 	if !ok {
@@ -55,17 +57,17 @@ func (b *returner) returnAnswers(ctx context.Context, l *ledger.Ledger) {
 	}
 }
 
-// UserReply is the answer to a question, in the form in which it goes back to the sender of the message that asked.
+// UserReply is the answer to a question, as it is returned to the sender of the message that asked.
 type UserReply struct {
-	Question string             // its id
+	Question string             // its ID
 	Draft    orchestrator.Draft // the answer; its sender is the user
-	Team     *teams.Reply       // it answers a request of the team vocabulary; its draft is Draft
+	Team     *teams.Reply       // set if it answers a request of the team vocabulary; its draft is Draft
 }
 
-// ReplyAsUser sends the answer to a question back to the agent whose message asked it, and notes that, in one
-// transaction. It does nothing if there is no answer or it was sent back already. If it cannot be sent, because the
-// agent is gone or its request was withdrawn, the trace says so, and the asker gets a report. Errors: not_found; those
-// of messages.Send.
+// ReplyAsUser sends the answer to a question to the agent whose message asked it, and records that, in one
+// transaction. It does nothing if there is no answer or it was already returned. If it cannot be sent, because the
+// agent is gone or its request was withdrawn, ReplyAsUser records that in the trace, and the asker gets a report.
+// Errors: not_found; those of messages.Send.
 func ReplyAsUser(ctx context.Context, l *ledger.Ledger, back UserReply) error {
 	draft := back.Draft
 	draft.Sender = orchestrator.User
@@ -99,8 +101,8 @@ func ReplyAsUser(ctx context.Context, l *ledger.Ledger, back UserReply) error {
 	})
 }
 
-// reply sends an answer of the user. Who asked in the form of a team's request, and has none that is open to the user,
-// gets a plain message. failure is why it was not sent.
+// reply sends an answer of the user. If the question was a team request that is not open to the user anymore, the
+// asker gets a plain message. failure is why the answer was not sent.
 func reply(t *ledger.Tx, back *UserReply, draft *orchestrator.Draft) (failure, err error) {
 	if back.Team != nil {
 		failure, err = t.Savepoint(func() error {
@@ -121,7 +123,7 @@ func reply(t *ledger.Tx, back *UserReply, draft *orchestrator.Draft) (failure, e
 	})
 }
 
-// answerReturned notes that an answer went back, or why it never will.
+// answerReturned records that an answer was returned, or why it never will be.
 func answerReturned(t *ledger.Tx, q *Question, failure error) error {
 	if err := t.Run(`UPDATE signal_questions SET returned_at = ? WHERE question_id = ?`, t.Now, q.ID); err != nil {
 		return err

@@ -23,7 +23,7 @@ import (
 	"mailroom/orchestrator/teams"
 )
 
-// A message to the user is delivered through the person's transport; one that asks needs a phone.
+// A message to the user is delivered through the transport person; a message that asks needs a phone.
 func TestMessagesToTheUser(t *testing.T) {
 	t.Parallel()
 	f, _ := enginetest.NewPhones(t, 0)
@@ -61,7 +61,7 @@ func TestMessagesToTheUser(t *testing.T) {
 	}
 }
 
-// That a message to the user waits for a device is in its trace, and once.
+// The trace records once that a message to the user waits for a device.
 func TestWaitForADeviceIsInTheTrace(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "builder")
@@ -75,7 +75,7 @@ func TestWaitForADeviceIsInTheTrace(t *testing.T) {
 		('created', 'overdue') ORDER BY id`, id), "claimed ", "held "+orchestrator.ErrNoDevice.Error())
 }
 
-// The answer of a question that a message asked goes back once, whatever becomes of the process that sends it.
+// The answer to a question from a message is returned once, whatever happens to the returning process.
 func TestAnswersGoBack(t *testing.T) {
 	t.Parallel()
 	f, ids := enginetest.NewPhones(t, 1)
@@ -116,7 +116,8 @@ func TestAnswersGoBack(t *testing.T) {
 	}
 }
 
-// Who reads an answer before it goes back keeps nobody from getting it, and one that cannot go back says so.
+// Reading an answer before it is returned does not prevent its return, and an answer that cannot be returned is
+// reported.
 func TestReadAnswersGoBack(t *testing.T) {
 	t.Parallel()
 	f, ids := enginetest.NewPhones(t, 1)
@@ -145,7 +146,7 @@ func TestReadAnswersGoBack(t *testing.T) {
 		AND error LIKE '%could not be sent%msg-none%'`, q.ID), "failed")
 }
 
-// What the user was told is told: neither a push nor a message to the user expires because nobody read it in the table.
+// A push or a message to the user does not expire because it was not read in the table.
 func TestTellingDoesNotExpire(t *testing.T) {
 	t.Parallel()
 	f, ids := enginetest.NewPhones(t, 1)
@@ -165,7 +166,7 @@ func TestTellingDoesNotExpire(t *testing.T) {
 	want.Rows(t, f.Rows(`SELECT count(*) FROM agent_message WHERE message_type = 'error_report'`), "0")
 }
 
-// An agent in a loop does not ring a phone without end.
+// The alerts of an agent in a loop are limited.
 func TestAlertsAreBounded(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t, "builder", "reviewer")
@@ -192,7 +193,7 @@ func TestAlertsAreBounded(t *testing.T) {
 	}
 }
 
-// The user's approval of a team's request counts as that of a teammate would, and makes nobody a member.
+// The user's approval of a team request counts as that of a teammate, and adds no member to the team.
 func TestUserAnswersTheTeam(t *testing.T) {
 	t.Parallel()
 	f, ids := enginetest.NewPhones(t, 1)
@@ -232,8 +233,8 @@ func TestUserAnswersTheTeam(t *testing.T) {
 	}
 }
 
-// Who asked the user with a message is told when the question expires, and what asked in the team's form without being
-// a request of a team gets a plain answer.
+// The sender of a message that asked the user is notified when the question expires. A message in the form of a team
+// request that is not a team's request gets a plain answer.
 func TestUserDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	f, ids := enginetest.NewPhones(t, 1)
@@ -285,7 +286,7 @@ func TestTryDevices(t *testing.T) {
 	}
 }
 
-// A question has a story and an explanation under its id, with those of its pushes.
+// A question has a story and an explanation under its ID, including those of its pushes.
 func TestStoryOfAQuestion(t *testing.T) {
 	t.Parallel()
 	f, ids := enginetest.NewPhones(t, 1)
@@ -312,7 +313,7 @@ func TestStoryOfAQuestion(t *testing.T) {
 	}
 }
 
-// What leads to the user and the user's devices is for nobody else.
+// Agents cannot use the transports of the user and of the user's devices.
 func TestAgentsAreNotPushedTo(t *testing.T) {
 	t.Parallel()
 	f := enginetest.New(t)
@@ -327,8 +328,8 @@ func TestAgentsAreNotPushedTo(t *testing.T) {
 	}
 }
 
-// The user's answer goes back however long the conversation is, and to who names a request that is not theirs; what
-// cannot go back is reported.
+// The user's answer is returned however long the conversation is, and also to an agent that named a request of
+// another. If it cannot be returned, that is reported.
 func TestAnswersThatAreHardToReturn(t *testing.T) {
 	t.Parallel()
 	f, ids := enginetest.NewPhones(t, 1)
@@ -402,7 +403,7 @@ func TestPushIsOverWithItsQuestion(t *testing.T) {
 		"device:"+ids[0]), "cancelled question", "delivered ended")
 }
 
-// An agent with many questions hides none of another's.
+// An agent with many questions does not hide those of others.
 func TestQuestionsTakeTurns(t *testing.T) {
 	t.Parallel()
 	f, ids := enginetest.NewPhones(t, 1)
@@ -420,7 +421,7 @@ func TestQuestionsTakeTurns(t *testing.T) {
 	}
 }
 
-// A restore brings back neither a device that was revoked meanwhile nor a question that has ended.
+// A restore does not bring back a device that was revoked or a question that ended in the meantime.
 func TestRestoreAndDevices(t *testing.T) {
 	t.Parallel()
 	enginetest.OfAFile(t, "a server has its own backups")
@@ -453,7 +454,8 @@ func TestRestoreAndDevices(t *testing.T) {
 		"pending")
 }
 
-// With the last phone that can read them, questions are taken back, and who asked with a message is told.
+// When the last phone that can read them is revoked, questions are cancelled, and the senders of their messages are
+// notified.
 func TestQuestionsOfALostPhone(t *testing.T) {
 	t.Parallel()
 	f, ids := enginetest.NewPhones(t, 2)
@@ -478,7 +480,7 @@ func TestQuestionsOfALostPhone(t *testing.T) {
 		"builder user did not answer: no remaining device can read the question")
 }
 
-// The doctor and `why` know the user and the devices, though they are no agents.
+// The doctor and `why` handle the user and the devices, although they are not agents.
 func TestUserIsExplained(t *testing.T) {
 	t.Parallel()
 	f, ids := enginetest.NewPhones(t, 1)

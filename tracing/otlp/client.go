@@ -20,11 +20,11 @@ import (
 type Client struct {
 	o    Options
 	http http.Client
-	head []byte // of every body, up to the scopes
+	head []byte // start of every body, up to the scopes
 }
 
-// NewClient returns a client for options whose URL is not "". resource describes what sends; the options may say
-// otherwise.
+// NewClient returns a client for options whose URL is not "". resource describes the sender; attributes in the
+// options take precedence.
 func NewClient(o Options, resource ...Attribute) (*Client, error) {
 	for _, own := range resource {
 		if !slices.ContainsFunc(o.Resource, func(a Attribute) bool { return a.Key == own.Key }) {
@@ -42,7 +42,7 @@ func NewClient(o Options, resource ...Attribute) (*Client, error) {
 		head: fmt.Appendf(nil, `{"resourceSpans":[{"resource":{"attributes":%s},"scopeSpans":[`, attributes),
 		http: http.Client{
 			Transport: transport, // with the proxies of the environment
-			// A redirect could lead the headers, which may hold a key, anywhere.
+			// A redirect could send the headers, which may contain a key, to any server.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}, nil
@@ -51,19 +51,19 @@ func NewClient(o Options, resource ...Attribute) (*Client, error) {
 // Close closes the connection.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Spans are spans that one scope has made.
+// Spans are spans from one scope.
 type Spans struct {
 	Scope Scope
-	List  []json.RawMessage // each of a Span
+	List  []json.RawMessage // each a Span
 }
 
-// Rejected says that the receiver took a request, but not all spans of it, which are not to be sent again.
+// Rejected reports how many spans of an accepted request the receiver rejected. They must not be sent again.
 type Rejected struct {
 	Spans   int64
-	Message string // of the receiver, also when it took all
+	Message string // from the receiver; may be set even if it accepted all spans
 }
 
-// Send sends spans in one request. An error is a *Refused, or a *Later after which they are to be sent again.
+// Send sends spans in one request. An error is a *Refused, or a *Later if the spans are to be sent again.
 func (c *Client) Send(ctx context.Context, spans ...Spans) (Rejected, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
 	defer cancel()
@@ -89,7 +89,7 @@ func (c *Client) Send(ctx context.Context, spans ...Spans) (Rejected, error) {
 		if bytes.HasPrefix(bytes.TrimSpace(text), []byte("<")) {
 			return Rejected{}, &Later{Err: errors.New("the server answered with a web page, so it is not a trace receiver; check the address")}
 		}
-		return rejected(text), nil // what it has taken it has taken, even if its answer is cut short
+		return rejected(text), nil // the spans were accepted, even if the response is cut short
 	}
 	if err != nil {
 		text = nil
@@ -97,10 +97,10 @@ func (c *Client) Send(ctx context.Context, spans ...Spans) (Rejected, error) {
 	return Rejected{}, failure(answer, said(text))
 }
 
-// maxAnswer bounds what is read of an answer, in bytes.
+// maxAnswer is the most bytes that are read of a response.
 const maxAnswer = 64 << 10
 
-// body returns the body of a request. Nothing in it can fail: it writes to memory, and a Scope is two texts.
+// body returns the body of a request. None of its writes can fail: it writes to memory, and a Scope is two strings.
 func (c *Client) body(spans []Spans) []byte {
 	var b bytes.Buffer
 	var w io.Writer = &b
@@ -133,7 +133,7 @@ func (c *Client) body(spans []Spans) []byte {
 	return b.Bytes()
 }
 
-// withoutURL leaves the URL, in which a key may stand, out of an error.
+// withoutURL removes the URL, which may contain a key, from an error.
 func withoutURL(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		return e.Err
@@ -141,7 +141,7 @@ func withoutURL(err error) error {
 	return err
 }
 
-// rejected reads the answer to a request that was taken.
+// rejected reads the response to an accepted request.
 func rejected(text []byte) (r Rejected) {
 	var answer struct {
 		PartialSuccess struct {
@@ -162,7 +162,7 @@ func rejected(text []byte) (r Rejected) {
 	return r
 }
 
-// said is what a receiver says of a failure: the message of a google.rpc.Status, or the beginning of anything else.
+// said returns the error text in a response: the message of a google.rpc.Status, or the start of any other text.
 func said(text []byte) string {
 	var status struct {
 		Message string `json:"message"`
@@ -173,7 +173,7 @@ func said(text []byte) string {
 	return Clip(strings.ToValidUTF8(strings.TrimSpace(string(text)), ""), 200)
 }
 
-// Refused says that the receiver will not take the spans of a request, however often they are sent.
+// Refused is the error if the receiver will never accept the spans of a request, however often they are sent.
 type Refused struct {
 	Status  int
 	Message string
@@ -183,23 +183,23 @@ func (e *Refused) Error() string {
 	return fmt.Sprintf("the receiver answered %d: %s", e.Status, e.Message)
 }
 
-// Later says that the spans of a request should be sent again: there was no answer, the receiver has no time, or it is
-// not the one that it was thought to be.
+// Later is the error if the spans of a request should be sent again: there was no response, the receiver is busy, or
+// the address or the headers are wrong.
 type Later struct {
 	Err   error
-	After time.Duration // not before; 0 does not say
+	After time.Duration // wait at least this long; 0: the receiver set no time
 }
 
 func (e *Later) Error() string { return e.Err.Error() }
 func (e *Later) Unwrap() error { return e.Err }
 
-// elsewhere are statuses that say that the address or the key is wrong. What an operator can put right does not lose
-// spans.
+// elsewhere are statuses for a wrong address or key. Spans are kept after them, because an operator can fix the
+// cause.
 var elsewhere = []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
 	http.StatusNotAcceptable, http.StatusProxyAuthRequired, http.StatusRequestTimeout, http.StatusUnsupportedMediaType}
 
-// soon are statuses after which a request is sent again: those of which the specification wants that, and 500, which
-// proxies and receivers give while something behind them is down.
+// soon are statuses after which a request is sent again: those for which the specification requires it, and 500,
+// which proxies and receivers return while a server behind them is down.
 var soon = []int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway,
 	http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 
@@ -215,10 +215,10 @@ func failure(answer *http.Response, message string) error {
 	return &Refused{Status: status, Message: message}
 }
 
-// longestAfter is the longest wait that a receiver may ask for.
+// longestAfter is the longest wait that a receiver can request.
 const longestAfter = time.Hour
 
-// retryAfter reads the header of that name: seconds, or a date.
+// retryAfter parses a Retry-After header: seconds, or a date.
 func retryAfter(text string, now time.Time) time.Duration {
 	if seconds, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return time.Duration(min(max(0, seconds), int64(longestAfter/time.Second))) * time.Second

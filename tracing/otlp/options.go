@@ -13,20 +13,20 @@ import (
 	"mailroom/orchestrator/pattern"
 )
 
-// Options say where spans are sent, and how. The zero value sends none.
+// Options configures where and how spans are sent. The zero value sends none.
 type Options struct {
 	URL      string            // of the receiver's traces; "" sends none
 	Headers  map[string]string // of each request
 	Timeout  time.Duration     // of each request
-	Gzip     bool              // bodies are compressed
-	Resource []Attribute       // attributes of what sends, beside those that it says of itself
+	Gzip     bool              // compress bodies
+	Resource []Attribute       // attributes of the sender, in addition to its own
 }
 
-// Off, in place of a URL, sends nothing, whatever the environment says.
+// Off, in place of a URL, sends nothing, regardless of the environment.
 const Off = "off"
 
-// Configure reads the options from the environment variables of OpenTelemetry. endpoint, if it is not "", stands in
-// place of those that name an endpoint; Off is none. Errors name the variable that is wrong.
+// Configure reads the options from the environment variables of OpenTelemetry. endpoint, if it is not "", replaces
+// the variables for the endpoint; Off disables sending. Errors name the invalid variable.
 func Configure(endpoint string, getenv func(string) string) (o Options, err error) {
 	specific := func(name string) string {
 		return cmp.Or(getenv("OTEL_EXPORTER_OTLP_TRACES_"+name), getenv("OTEL_EXPORTER_OTLP_"+name))
@@ -73,12 +73,12 @@ func Configure(endpoint string, getenv func(string) string) (o Options, err erro
 	return o, err
 }
 
-// target returns the URL of the traces. base says that the endpoint is one for all signals, below which the traces have
-// a path.
+// target returns the URL for traces. base is set if the endpoint is one for all signals, to which the path for traces
+// is added.
 func target(name, endpoint string, base bool) (string, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return "", fmt.Errorf("%s must be a URL; use the form http://localhost:4318", name) // it may hold a password
+		return "", fmt.Errorf("%s must be a URL; use the form http://localhost:4318", name) // may hold a password
 	}
 	u.Fragment = ""
 	if base && !strings.HasSuffix(u.Path, "/v1/traces") {
@@ -87,7 +87,7 @@ func target(name, endpoint string, base bool) (string, error) {
 	return u.String(), nil
 }
 
-// Target returns the URL without what may be secret: user, password and query.
+// Target returns the URL without the parts that may be secret: user, password and query.
 func (o *Options) Target() string {
 	u, err := url.Parse(o.URL)
 	if err != nil || o.URL == "" {
@@ -99,10 +99,10 @@ func (o *Options) Target() string {
 
 const defaultTimeout = 10 * time.Second
 
-// LongestTimeout is the longest that a request may take, whatever the environment says.
+// LongestTimeout is the longest that a request may take, regardless of the environment.
 const LongestTimeout = time.Minute
 
-// timeout reads a number of milliseconds.
+// timeout parses a number of milliseconds.
 func timeout(text string) (time.Duration, error) {
 	if text == "" {
 		return defaultTimeout, nil
@@ -114,7 +114,8 @@ func timeout(text string) (time.Duration, error) {
 	return min(time.Duration(ms)*time.Millisecond, LongestTimeout), nil
 }
 
-// pairs reads a list of name=value, separated by commas, whose values are percent-encoded. Errors show nothing of it.
+// pairs parses a comma-separated list of name=value, whose values are percent-encoded. Errors do not repeat any of
+// the list.
 func pairs(name, text string) (map[string]string, error) {
 	all := map[string]string{}
 	for part := range strings.SplitSeq(text, ",") {
@@ -132,7 +133,7 @@ func pairs(name, text string) (map[string]string, error) {
 	return all, nil
 }
 
-// headers reads what goes with each request.
+// headers parses the headers of each request.
 func headers(text string) (map[string]string, error) {
 	const variable = "OTEL_EXPORTER_OTLP_HEADERS"
 	all, err := pairs(variable, text)
@@ -149,7 +150,7 @@ func headers(text string) (map[string]string, error) {
 // fieldName matches the name of a header. Source: RFC 9110, section 5.6.2.
 var fieldName = pattern.New("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 
-// resource reads the attributes that describe what sends.
+// resource reads the attributes that describe the sender.
 func resource(getenv func(string) string) (list []Attribute, err error) {
 	all, err := pairs("OTEL_RESOURCE_ATTRIBUTES", getenv("OTEL_RESOURCE_ATTRIBUTES"))
 	if err != nil {

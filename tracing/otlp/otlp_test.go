@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// The JSON encoding: ids in hex, 64-bit numbers as strings, enumerations as numbers.
+// The JSON encoding uses IDs in hex, 64-bit numbers as strings, and enumerations as numbers.
 func TestJSON(t *testing.T) {
 	s := &Span{
 		TraceID: strings.Repeat("ab", 16), SpanID: strings.Repeat("cd", 8), Name: "send", Kind: KindProducer,

@@ -1,5 +1,5 @@
 // Package otlp sends spans to an OpenTelemetry receiver: OTLP over HTTP, in its JSON encoding. Source: the OTLP
-// Specification 1.x (opentelemetry.io/docs/specs/otlp) and opentelemetry-proto's trace.proto. It knows nothing of the
+// Specification 1.x (opentelemetry.io/docs/specs/otlp) and opentelemetry-proto's trace.proto. It does not use the
 // database.
 package otlp
 
@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// Span is a span as the receiver gets it. Ids are lower-case hex, as the JSON encoding wants them.
+// Span is a span as it is sent to the receiver. IDs are lower-case hex, as the JSON encoding requires.
 type Span struct {
 	TraceID    string      `json:"traceId"` // 32 digits
 	SpanID     string      `json:"spanId"`  // 16 digits
@@ -38,7 +38,7 @@ const (
 	KindConsumer
 )
 
-// Nanos is a time. It is a string of digits in JSON, as all 64-bit numbers are; the zero time is "0".
+// Nanos is a time. In JSON it is a string of digits, as are all 64-bit numbers; the zero time is "0".
 type Nanos time.Time
 
 // MarshalJSON implements json.Marshaler.
@@ -50,22 +50,22 @@ func (n Nanos) MarshalJSON() ([]byte, error) {
 	return []byte(`"` + strconv.FormatInt(at, 10) + `"`), nil
 }
 
-// Link leads to another span.
+// Link refers to another span.
 type Link struct {
 	TraceID string `json:"traceId"`
 	SpanID  string `json:"spanId"`
 }
 
-// Status says how what a span is about ended.
+// Status is the outcome of the operation that a span describes.
 type Status struct {
 	Message string     `json:"message,omitempty"`
 	Code    StatusCode `json:"code,omitempty"`
 }
 
-// StatusCode is the code of a Status; the zero value says nothing.
+// StatusCode is the code of a Status; the zero value is unset.
 type StatusCode int
 
-// The codes that say something.
+// The codes other than unset.
 const (
 	CodeOK StatusCode = iota + 1
 	CodeError
@@ -77,22 +77,22 @@ type Attribute struct {
 	Value any    `json:"value"`
 }
 
-// Text, Number, Fraction and Flag make attributes. Text that is no UTF-8 is made so.
+// Text returns an attribute with a string. Invalid UTF-8 is replaced.
 func Text(key, value string) Attribute {
 	return Attribute{key, map[string]string{"stringValue": strings.ToValidUTF8(value, "\uFFFD")}}
 }
 
-// Number makes an attribute that is a whole number.
+// Number returns an attribute with a whole number.
 func Number(key string, value int64) Attribute {
 	return Attribute{key, map[string]string{"intValue": strconv.FormatInt(value, 10)}}
 }
 
-// Fraction makes an attribute that is any other number.
+// Fraction returns an attribute with a floating-point number.
 func Fraction(key string, value float64) Attribute {
 	return Attribute{key, map[string]float64{"doubleValue": value}}
 }
 
-// Flag makes an attribute that is true or false.
+// Flag returns an attribute with a boolean.
 func Flag(key string, value bool) Attribute {
 	return Attribute{key, map[string]bool{"boolValue": value}}
 }
@@ -108,11 +108,11 @@ func Clip(text string, limit int) string {
 	return text[:limit]
 }
 
-// TraceID and SpanID derive an id from what identifies a thing. They are the same whenever and wherever they are
-// derived, so that a receiver knows what it gets a second time.
+// TraceID derives a trace ID from strings that identify an object. The result is always the same for the same
+// strings, so that a receiver can recognize repeated spans.
 func TraceID(of ...string) string { return derive(32, of) }
 
-// SpanID derives a span id; see TraceID.
+// SpanID derives a span ID from strings that identify an object. The result is always the same for the same strings.
 func SpanID(of ...string) string { return derive(16, of) }
 
 func derive(digits int, of []string) string {
@@ -123,17 +123,17 @@ func derive(digits int, of []string) string {
 	return hex.EncodeToString(h.Sum(nil))[:digits]
 }
 
-// IsTraceID reports whether a text can be sent as a trace id as it is: 32 lower-case hex digits, not all 0.
+// IsTraceID reports whether a text is a valid trace ID: 32 lower-case hex digits, not all 0.
 func IsTraceID(id string) bool { return len(id) == 32 && isID(id) }
 
-// IsSpanID reports whether a text can be sent as a span id as it is: 16 lower-case hex digits, not all 0.
+// IsSpanID reports whether a text is a valid span ID: 16 lower-case hex digits, not all 0.
 func IsSpanID(id string) bool { return len(id) == 16 && isID(id) }
 
 func isID(id string) bool {
 	return strings.Trim(id, "0") != "" && strings.Trim(id, "0123456789abcdef") == ""
 }
 
-// Scope says what made some spans.
+// Scope names the component that created spans.
 type Scope struct {
 	Name    string `json:"name"`
 	Version string `json:"version,omitempty"`

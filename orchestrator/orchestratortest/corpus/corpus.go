@@ -1,7 +1,7 @@
-// Package corpus keeps the malformed inputs of fuzz targets in files that ordinary tests replay.
+// Package corpus stores the malformed inputs of fuzz targets in files that ordinary tests replay.
 //
-// There is one file per target, testdata/malformed/TARGET.gz in the package of the target: gzip'd text, one input per
-// line as a quoted Go string, in order and each once. `zcat` shows it.
+// There is one file per target, testdata/malformed/TARGET.gz in the package of the target: gzipped text with one
+// input per line as a quoted Go string, sorted and without duplicates. `zcat` shows it.
 package corpus
 
 import (
@@ -24,28 +24,28 @@ import (
 var remake = flag.Bool("corpora", false,
 	"make the files of malformed inputs anew, from the fuzz cache and from mutations")
 
-// most is how many inputs a file holds at most, and longest how many bytes one may have.
+// most is the most inputs that a file holds, and longest the most bytes of an input.
 const (
 	most    = 2800
 	longest = 4 << 10
 )
 
-// Target is a fuzz target whose malformed inputs are kept.
+// Target is a fuzz target whose malformed inputs are stored.
 type Target struct {
 	Name    string   // FuzzDecode
-	Package string   // import path, under which the fuzz cache keeps what the fuzzer found
-	Seeds   []string // inputs to make mutations of
-	Tokens  []string // what a mutation puts in
-	// Check fails the test when an input is not treated as promised, and reports whether the input is malformed. It is
-	// the same one that the fuzz target calls.
+	Package string   // import path, under which the fuzz cache keeps the inputs that the fuzzer found
+	Seeds   []string // inputs to mutate
+	Tokens  []string // texts that a mutation inserts
+	// Check fails the test if an input is not handled as promised, and reports whether the input is malformed. The
+	// fuzz target calls the same function.
 	Check func(t *testing.T, input string) (malformed bool)
 }
 
-// File returns the file of a target, from the folder of its package.
+// File returns the file of a target, relative to the folder of its package.
 func File(target string) string { return filepath.Join("testdata", "malformed", target+".gz") }
 
-// Replay checks every input of the file, each of which must be malformed, or every fourth with -short; there must be at
-// least so many. With the flag -corpora it makes the file first.
+// Replay checks the inputs of the file: all of them, or every fourth with -short. Each must be malformed, and there
+// must be at least atLeast of them. With the flag -corpora, Replay first creates the file.
 func (target Target) Replay(t *testing.T, atLeast int) {
 	t.Helper()
 	if *remake {
@@ -63,7 +63,7 @@ func (target Target) Replay(t *testing.T, atLeast int) {
 			continue
 		}
 		if i%200 == 0 {
-			t.Logf("%d of %d", i, len(inputs)) // a sign of life
+			t.Logf("%d of %d", i, len(inputs)) // shows cmd/tests that the test has not stopped
 		}
 		if !target.Check(t, input) {
 			t.Errorf("%s: %.300q is not malformed", target.Name, input)
@@ -74,7 +74,8 @@ func (target Target) Replay(t *testing.T, atLeast int) {
 	}
 }
 
-// remake writes the file: what the fuzzer found, filled up with mutations. Inputs that are in order are left out.
+// remake writes the file with the inputs that the fuzzer found, followed by mutations. Well-formed inputs are
+// omitted.
 func (target Target) remake(t *testing.T) {
 	t.Helper()
 	candidates, err := target.found()
@@ -106,7 +107,7 @@ func (target Target) remake(t *testing.T) {
 	t.Logf("%s: %d malformed inputs, %d of them found by the fuzzer", target.Name, len(kept), kinds)
 }
 
-// Load reads a file of inputs. One that stands there twice, or out of order, is an error.
+// Load reads a file of inputs. Duplicate or unsorted inputs are an error.
 func Load(file string) (inputs []string, err error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -132,7 +133,7 @@ func Load(file string) (inputs []string, err error) {
 	return inputs, lines.Err()
 }
 
-// store writes a file of inputs, the same bytes for the same inputs.
+// store writes a file of inputs. The same inputs give the same bytes.
 func store(file string, inputs []string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
@@ -154,7 +155,7 @@ func store(file string, inputs []string) error {
 	return errors.Join(zipped.Close(), f.Close())
 }
 
-// found reads the first argument of each entry that the fuzzer has put into its cache. There may be none.
+// found reads the first argument of each entry in the fuzz cache. There may be no entries.
 func (target Target) found() (inputs []string, err error) {
 	cache, err := exec.Command("go", "env", "GOCACHE").Output()
 	if err != nil {
@@ -179,7 +180,8 @@ func (target Target) found() (inputs []string, err error) {
 	return inputs, err
 }
 
-// firstArgument reads an entry of the fuzz cache: a line with the version, then one line per argument.
+// firstArgument returns the first argument of an entry in the fuzz cache: a line with the version, then one line per
+// argument.
 func firstArgument(entry string) (string, error) {
 	_, rest, _ := strings.Cut(entry, "\n")
 	line, _, _ := strings.Cut(rest, "\n")

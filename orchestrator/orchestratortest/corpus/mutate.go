@@ -2,9 +2,9 @@ package corpus
 
 import "math/rand/v2"
 
-// mutations returns up to n inputs made of seeds: cut short, with a byte missing, doubled or flipped, with a token put
-// in or in place of a byte, and halves of two seeds put together. They are the same in every run, in an order that
-// mixes seeds and kinds.
+// mutations returns up to n inputs derived from seeds: truncated, with a byte removed or doubled or a bit flipped,
+// with a token inserted or in place of a byte, and combined from parts of two seeds. They are the same in every run,
+// shuffled.
 func mutations(seeds, tokens []string, n int) []string {
 	var all []string
 	for i, seed := range seeds {

@@ -7,7 +7,7 @@ import (
 	"mailroom/orchestrator/overview"
 )
 
-// Add adds an agent, or changes one.
+// Add adds or changes an agent.
 func (f *Fixture) Add(u agents.Update) ledger.Agent {
 	f.T.Helper()
 	a, _, err := agents.Add(f.T.Context(), f.Ledger, u)
@@ -17,7 +17,7 @@ func (f *Fixture) Add(u agents.Update) ledger.Agent {
 	return a
 }
 
-// AddAll adds agents with these names, which read in their inboxes.
+// AddAll adds agents with these names and the transport inbox.
 func (f *Fixture) AddAll(names ...string) {
 	f.T.Helper()
 	for _, name := range names {
@@ -25,7 +25,7 @@ func (f *Fixture) AddAll(names ...string) {
 	}
 }
 
-// ViewInboxes gives agents, which it adds if need be, the views of their inboxes.
+// ViewInboxes creates inbox views for agents, and adds the agents if needed.
 func (f *Fixture) ViewInboxes(names ...string) {
 	f.T.Helper()
 	for _, name := range names {
@@ -33,14 +33,14 @@ func (f *Fixture) ViewInboxes(names ...string) {
 	}
 }
 
-// AddWired adds an agent behind the scripted transport.
+// AddWired adds an agent with the scripted transport.
 func (f *Fixture) AddWired(name string) {
 	f.T.Helper()
 	target := "wire:" + name
 	f.Add(agents.Update{Name: name, Deliver: &target})
 }
 
-// Agent returns an agent as it is now.
+// Agent returns the current state of an agent.
 func (f *Fixture) Agent(name string) ledger.Agent {
 	f.T.Helper()
 	list, err := agents.List(f.T.Context(), f.Ledger)
@@ -56,7 +56,7 @@ func (f *Fixture) Agent(name string) ledger.Agent {
 	return ledger.Agent{}
 }
 
-// Standing returns how an agent is doing.
+// Standing returns the standing of an agent.
 func (f *Fixture) Standing(agent string) overview.Standing {
 	f.T.Helper()
 	s, err := overview.StandingOf(f.T.Context(), f.Ledger, agent)
@@ -66,7 +66,7 @@ func (f *Fixture) Standing(agent string) overview.Standing {
 	return s
 }
 
-// SayStatus sends a message in which an agent says what it does in a session.
+// SayStatus sends a message in which an agent reports its status in a session.
 func (f *Fixture) SayStatus(agent, to, session string, status orchestrator.PresenceStatus) {
 	f.T.Helper()
 	f.Send(agent, to, func(d *orchestrator.Draft) { d.SessionID, d.Presence = session, status })

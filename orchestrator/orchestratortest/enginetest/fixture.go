@@ -1,5 +1,5 @@
-// Package enginetest gives tests a whole engine: on a real file, with a clock and a transport of the test's own. The
-// packages below orchestrator/router use it in external tests.
+// Package enginetest gives tests a complete engine on a real file, with a clock and a transport that the test
+// controls. The packages below orchestrator/router use it in external tests.
 package enginetest
 
 import (
@@ -13,7 +13,7 @@ import (
 	"mailroom/orchestrator"
 	"mailroom/orchestrator/delivery"
 	"mailroom/orchestrator/ledger"
-	_ "mailroom/orchestrator/orchestratortest/statements" // collects them
+	_ "mailroom/orchestrator/orchestratortest/statements" // collects the statements
 	"mailroom/orchestrator/router"
 	"mailroom/orchestrator/store"
 	"mailroom/orchestrator/store/postgres"
@@ -21,19 +21,19 @@ import (
 	"mailroom/tracing"
 )
 
-// Fixture is an engine, and what a test holds in its hands. Its methods end the test when something fails.
+// Fixture is an engine with the objects through which a test controls it. Its methods end the test if they fail.
 type Fixture struct {
 	*delivery.Engine
 	T     *testing.T
-	Clock *Clock            // the engine's
-	Wire  *Scripted         // carries the scheme "wire", and pushes to devices
-	User  *Person           // carries messages to the user
+	Clock *Clock            // of the engine
+	Wire  *Scripted         // handles the scheme "wire", and pushes to devices
+	User  *Person           // delivers messages to the user
 	Path  string            // of the database
 	Bell  orchestrator.Bell // set by NewBubble
-	Trust *ledger.Trust     // of what Open opens from now on
+	Trust *ledger.Trust     // for engines that Open opens from now on
 }
 
-// New makes a database, with agents of these names, which read in their inboxes.
+// New creates a database with agents of these names and the transport inbox.
 func New(t *testing.T, names ...string) *Fixture {
 	t.Helper()
 	f := &Fixture{T: t, Clock: NewClock(), Wire: &Scripted{}, User: &Person{Scripted: &Scripted{}}, Path: Place(t)}
@@ -42,7 +42,7 @@ func New(t *testing.T, names ...string) *Fixture {
 	return f
 }
 
-// Open opens the file once more, as another process would, until the test ends.
+// Open opens the database again, as another process would, until the test ends.
 func (f *Fixture) Open() *delivery.Engine {
 	f.T.Helper()
 	return f.open(ledger.Options{
@@ -55,7 +55,7 @@ func (f *Fixture) Open() *delivery.Engine {
 	})
 }
 
-// OpenAll opens the file n times, as n processes that hear one bell would.
+// OpenAll opens the database n times, as n processes with a common bell would.
 func (f *Fixture) OpenAll(n int) (engines []*delivery.Engine) {
 	f.T.Helper()
 	bell := store.NewLocalBell()
@@ -69,14 +69,14 @@ func (f *Fixture) OpenAll(n int) (engines []*delivery.Engine) {
 	return engines
 }
 
-// open opens the file with the fixture's clock, until the test ends.
+// open opens the database with the fixture's clock, until the test ends.
 func (f *Fixture) open(o ledger.Options) *delivery.Engine {
 	f.T.Helper()
 	o.Path, o.Now = f.Path, f.Clock.Now
 	return OpenWith(f.T, o)
 }
 
-// OpenWith opens a file until the test ends. Without a log of the test's own nothing is logged.
+// OpenWith opens a database until the test ends. If o has no log, nothing is logged.
 func OpenWith(t testing.TB, o ledger.Options) *delivery.Engine {
 	t.Helper()
 	if o.Log == nil {
@@ -98,7 +98,8 @@ func OpenWith(t testing.TB, o ledger.Options) *delivery.Engine {
 	return e
 }
 
-// NewBubble makes a database within a bubble of synctest, whose clock it goes by. The test closes it there.
+// NewBubble creates a database that uses the clock of a synctest bubble. The test closes the database within the
+// bubble.
 func NewBubble(t *testing.T) *Fixture {
 	t.Helper()
 	OfAFile(t, "a server's clock is not that of a bubble")
@@ -110,7 +111,7 @@ func NewBubble(t *testing.T) *Fixture {
 	return f
 }
 
-// Open opens a file whose agents read in their inboxes, by the system's clock, until the test ends.
+// Open opens a database with the transport inbox and the system's clock, until the test ends.
 func Open(t *testing.T, path string) *delivery.Engine {
 	t.Helper()
 	e := open(t, ledger.Options{
@@ -121,7 +122,7 @@ func Open(t *testing.T, path string) *delivery.Engine {
 	return e
 }
 
-// open opens a database. One on a server is made first, since there nothing makes it by itself.
+// open opens a database. A database on a server is created first, because the engine does not create one there.
 func open(t testing.TB, o ledger.Options) *delivery.Engine {
 	t.Helper()
 	e, err := router.Open(t.Context(), Placed(o))
@@ -134,13 +135,13 @@ func open(t testing.TB, o ledger.Options) *delivery.Engine {
 	return e
 }
 
-// OpenInHelper opens a file for a helper process, which has no test to end.
+// OpenInHelper opens a database for a helper process. It returns an error, because there is no test to end.
 func OpenInHelper(path string) (*delivery.Engine, error) {
 	return router.Open(context.Background(),
 		Placed(ledger.Options{Path: path, Log: slog.New(slog.DiscardHandler), Bell: store.NewLocalBell()}))
 }
 
-// Stamp returns the clock's time, as the database has it.
+// Stamp returns the clock's time in the format of the database.
 func (f *Fixture) Stamp() string { return f.Clock.Now().Format(tracing.Layout) }
 
 // Set changes a setting.
@@ -155,7 +156,7 @@ func (f *Fixture) Set(key, value string) {
 func (f *Fixture) Rows(query string, params ...any) (rows []string) {
 	f.T.Helper()
 	keep := func(values []any) { rows = append(rows, strings.TrimSuffix(fmt.Sprintln(values...), "\n")) }
-	if f.OnServer() { // where the product's own Query connects anew each time
+	if f.OnServer() { // the product's own Query would connect each time
 		if err := f.LookUnchecked(f.T.Context(), func(c *store.Conn) error {
 			rows = nil
 			return c.Query(query, func(row store.Row) error {
@@ -181,7 +182,7 @@ func (f *Fixture) Rows(query string, params ...any) (rows []string) {
 	return rows
 }
 
-// Deadline returns a context that ends only a test that hangs.
+// Deadline returns a context whose deadline affects only a test that hangs.
 func Deadline(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)

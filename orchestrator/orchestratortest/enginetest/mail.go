@@ -17,7 +17,7 @@ import (
 	"mailroom/orchestrator/retention"
 )
 
-// Send sends a note, and returns the id of the message.
+// Send sends a note, and returns the ID of the message.
 func (f *Fixture) Send(sender, recipient string, change ...func(*orchestrator.Draft)) string {
 	f.T.Helper()
 	d := orchestrator.Draft{Sender: sender, Recipient: recipient, Type: "note", Payload: []byte(`{"n":1}`)}
@@ -31,7 +31,7 @@ func (f *Fixture) Send(sender, recipient string, change ...func(*orchestrator.Dr
 	return sent.MessageID
 }
 
-// Deliver delivers all that is due.
+// Deliver delivers all messages that are due.
 func (f *Fixture) Deliver() delivery.Delivery {
 	f.T.Helper()
 	d, err := f.DeliverAll(f.T.Context(), delivery.Options{})
@@ -41,7 +41,7 @@ func (f *Fixture) Deliver() delivery.Delivery {
 	return d
 }
 
-// Message returns a message as it is now.
+// Message returns the current state of a message.
 func (f *Fixture) Message(id string) orchestrator.Message {
 	f.T.Helper()
 	ms, err := messages.Find(f.T.Context(), f.Ledger, id)
@@ -61,7 +61,7 @@ func (f *Fixture) Why(id string) overview.Reason {
 	return reasons[0]
 }
 
-// NextDue returns when the next run is planned, no earlier than now; "" if nothing is planned.
+// NextDue returns when the next run is planned, no earlier than now, or "" if none is planned.
 func (f *Fixture) NextDue() string {
 	f.T.Helper()
 	state, err := overview.Status(f.T.Context(), f.Ledger)
@@ -71,7 +71,7 @@ func (f *Fixture) NextDue() string {
 	return state.NextDueAt
 }
 
-// Take reads what is unread for an agent, for whom there must be something.
+// Take reads an agent's unread messages. There must be at least one.
 func (f *Fixture) Take(agent string) {
 	f.T.Helper()
 	if ms, _, err := reading.Wait(f.T.Context(), f.Ledger, reading.Options{Recipient: agent, Limit: 9}); err != nil ||
@@ -80,7 +80,7 @@ func (f *Fixture) Take(agent string) {
 	}
 }
 
-// TakeFor reads what is unread for an agent, under a lease unless that is 0.
+// TakeFor reads an agent's unread messages, under a lease unless lease is 0.
 func (f *Fixture) TakeFor(agent string, lease time.Duration) (ms []orchestrator.Message) {
 	f.T.Helper()
 	ms, _, err := reading.Wait(f.T.Context(), f.Ledger, reading.Options{
@@ -92,7 +92,7 @@ func (f *Fixture) TakeFor(agent string, lease time.Duration) (ms []orchestrator.
 	return ms
 }
 
-// DeadWait notes a wait as a process would that was killed while it waited.
+// DeadWait records a wait, as a process would that was killed while it waited.
 func (f *Fixture) DeadWait(waiter, waitsFor string, until time.Time) {
 	f.T.Helper()
 	f.SQL(`INSERT INTO waits (id, waiter, waits_for, instance, since, until) VALUES (?, ?, ?, 'killed', ?, ?)`,
@@ -100,7 +100,7 @@ func (f *Fixture) DeadWait(waiter, waitsFor string, until time.Time) {
 		until.UTC().Format("2006-01-02T15:04:05.000Z"))
 }
 
-// Clear archives and deletes what is old.
+// Clear archives and deletes old messages.
 func (f *Fixture) Clear(o retention.ClearOptions) retention.Cleared {
 	f.T.Helper()
 	cleared, err := retention.ClearOld(f.T.Context(), f.Ledger, o)
@@ -110,7 +110,7 @@ func (f *Fixture) Clear(o retention.ClearOptions) retention.Cleared {
 	return cleared
 }
 
-// ArchiveAll moves all messages to the archive, whatever their age and status.
+// ArchiveAll moves all messages to the archive, regardless of age and status.
 func (f *Fixture) ArchiveAll() {
 	f.T.Helper()
 	f.SQL(`INSERT INTO agent_message_archive SELECT message_id, sender, recipient, message_type, payload, status,
@@ -144,7 +144,7 @@ func FileLines(t *testing.T, path string) []string {
 	return strings.Split(strings.TrimSuffix(string(content), "\n"), "\n")
 }
 
-// Mark is that of a message, see hosts.Mark.
+// Mark returns the mark of a message; see hosts.Mark.
 func (f *Fixture) Mark(id string) string {
 	f.T.Helper()
 	ms, err := messages.Find(f.T.Context(), f.Ledger, id)

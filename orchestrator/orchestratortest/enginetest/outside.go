@@ -14,8 +14,8 @@ import (
 	"mailroom/orchestrator/store/postgres/wire"
 )
 
-// outside opens a database on a server for package sql, as a program sees it that knows nothing of the engine. It takes
-// statements of SQLite's, several at a time, and arguments of any type for any column, as SQLite does.
+// outside opens a database on a server for package sql, as a program without the engine does. It accepts SQLite
+// statements, several at a time, and arguments of any type for any column, as SQLite does.
 type outside struct{}
 
 func init() { sql.Register("outside", outside{}) }
@@ -65,7 +65,7 @@ func (o outsider) QueryContext(ctx context.Context, statement string, args []dri
 	return read, rows.Err()
 }
 
-// rewritten returns a statement and its arguments as the server takes them.
+// rewritten returns a statement and its arguments in the form that the server accepts.
 func rewritten(statement string, args []driver.NamedValue) (string, []any) {
 	statement, order := wire.Rewrite(statement)
 	values := make([]any, len(order))
@@ -75,7 +75,7 @@ func rewritten(statement string, args []driver.NamedValue) (string, []any) {
 	return statement, values
 }
 
-// asSQLite returns a value as SQLite has it, from the text that the server sent.
+// asSQLite converts the text of a value from the server to the value that SQLite would return.
 func asSQLite(kind uint32, text []byte) driver.Value {
 	switch {
 	case text == nil:

@@ -11,8 +11,8 @@ import (
 	"mailroom/orchestrator/questions"
 )
 
-// NewPhones makes a database with the agents builder and reviewer, and devices that are pushed to, through the scripted
-// transport.
+// NewPhones creates a database with the agents builder and reviewer, and devices that receive pushes through the
+// scripted transport.
 func NewPhones(t *testing.T, devices int) (f *Fixture, ids []string) {
 	t.Helper()
 	f = New(t, "builder", "reviewer")
@@ -39,7 +39,7 @@ func Subscription(endpoint string) questions.Subscription {
 	}
 }
 
-// Pair pairs a device, which waits to be approved.
+// Pair pairs a device, which then waits for approval.
 func (f *Fixture) Pair(name string) (d questions.Device, token string) {
 	f.T.Helper()
 	code, _, err := questions.StartPairing(f.T.Context(), f.Ledger)
@@ -54,7 +54,7 @@ func (f *Fixture) Pair(name string) (d questions.Device, token string) {
 	return d, token
 }
 
-// Question asks the user a question, as builder.
+// Question asks the user a question as the agent builder.
 func (f *Fixture) Question(devices []string, change ...func(*questions.Draft)) questions.Question {
 	f.T.Helper()
 	id, err := questions.NewSignalID(f.Ledger, "q-")
@@ -72,8 +72,8 @@ func (f *Fixture) Question(devices []string, change ...func(*questions.Draft)) q
 	return q
 }
 
-// Pushes delivers all that is due, and returns what the devices got since it was last called, as "device kind id
-// status".
+// Pushes delivers all messages that are due, and returns the pushes that devices received since the last call, as
+// "device kind id status".
 func (f *Fixture) Pushes() (list []string) {
 	f.T.Helper()
 	f.Deliver()

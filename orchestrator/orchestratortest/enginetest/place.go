@@ -19,14 +19,15 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// Place returns the address of a database for a test: of a file that is not there yet, or of a database that is, on the
-// server which postgrestest.Variable names, as `go run ./cmd/tests -postgres PACKAGE` does.
+// Place returns the address of a database for a test: a file that does not exist yet, or an existing database on the
+// server in the environment variable postgrestest.Variable, which `go run ./cmd/tests -postgres PACKAGE` sets.
 func Place(t testing.TB) string {
 	t.Helper()
 	return PlaceAt(t, filepath.Join(t.TempDir(), "mailroom.db"))
 }
 
-// PlaceAt is Place where the file, if it is one, has a path of the test's own.
+// PlaceAt returns the address of a database for a test: the given file, which does not exist yet, or an existing
+// database on the server in postgrestest.Variable.
 func PlaceAt(t testing.TB, file string) string {
 	t.Helper()
 	server := os.Getenv(postgrestest.Variable)
@@ -45,8 +46,8 @@ func PlaceAt(t testing.TB, file string) string {
 	return place
 }
 
-// makeTemplate makes the database at an address of which those of tests are copies, since that is ten times faster than
-// to make each.
+// makeTemplate creates the template database at an address. The databases of tests are copies of it, because a copy
+// is ten times faster than a new database.
 func makeTemplate(ctx context.Context, address string) error {
 	e, err := router.Open(ctx,
 		Placed(ledger.Options{Path: address, Log: slog.New(slog.DiscardHandler), Bell: store.NewLocalBell()}))
@@ -60,7 +61,7 @@ func makeTemplate(ctx context.Context, address string) error {
 	return err
 }
 
-// functions are SQLite's that tests use, and not the product.
+// functions defines SQLite functions that tests use and the product does not.
 const functions = `
 CREATE FUNCTION group_concat_next(state text, value anyelement) RETURNS text IMMUTABLE LANGUAGE sql AS
 	$$ SELECT CASE WHEN value IS NULL THEN state ELSE coalesce(state || ',', '') || value::text END $$;
@@ -79,7 +80,7 @@ CREATE FUNCTION member(document text,
 	name text) RETURNS text IMMUTABLE LANGUAGE sql AS $$ SELECT document::json ->> name $$;
 CREATE OPERATOR ->> (FUNCTION = member, LEFTARG = text, RIGHTARG = text);`
 
-// OfAFile leaves a test out where databases are on a server, since it is about a file.
+// OfAFile skips a test about database files if databases are on a server.
 func OfAFile(t testing.TB, why string) {
 	t.Helper()
 	if os.Getenv(postgrestest.Variable) != "" {
@@ -87,8 +88,8 @@ func OfAFile(t testing.TB, why string) {
 	}
 }
 
-// Placed completes the options for the database at o.Path: for one on a server, with a folder for this machine's files if
-// they have none.
+// Placed completes the options for the database at o.Path. If it is on a server and o.State is empty, Placed sets a
+// folder for the files of this machine.
 func Placed(o ledger.Options) ledger.Options {
 	if o.State == "" && postgres.IsAddress(o.Path) {
 		o.State = stateOf(o.Path)
@@ -96,7 +97,8 @@ func Placed(o ledger.Options) ledger.Options {
 	return o
 }
 
-// stateOf is the folder for files that belong to a database on a server, the same in all processes of this user's tests.
+// stateOf returns the folder for the files of a database on a server. It is the same in all test processes of this
+// user.
 func stateOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -105,11 +107,11 @@ func stateOf(address string) string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("mailroom-%d-%s", os.Getuid(), path.Base(u.Path)))
 }
 
-// OnServer reports whether the database is on a server, where its tables are the same, but no column takes a value of
-// another type.
+// OnServer reports whether the database is on a server. The tables are the same there, but no column accepts a value
+// of another type.
 func (f *Fixture) OnServer() bool { return postgres.IsAddress(f.Path) }
 
-// Statement returns the SQL statement in what somebody is told to do, which is a command on a file of SQLite's.
+// Statement returns the SQL statement in the advice to a user, which is a shell command for an SQLite file.
 func Statement(fix string) string {
 	for _, quote := range []string{`"`, "`"} {
 		if _, behind, found := strings.Cut(fix, quote); found {

@@ -17,8 +17,7 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// OpenPlain opens a database the way a program does that knows nothing of the engine. Statements are SQLite's in any
-// case.
+// OpenPlain opens a database as a program without the engine does. Statements are in SQLite's SQL in any case.
 func OpenPlain(path string) (*sql.DB, error) {
 	if postgres.IsAddress(path) {
 		return sql.Open("outside", postgrestest.Direct(path))
@@ -26,7 +25,7 @@ func OpenPlain(path string) (*sql.DB, error) {
 	return sql.Open("sqlite3", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_busy_timeout=20000")
 }
 
-// Plain is OpenPlain until the test ends.
+// Plain opens a database as a program without the engine does, until the test ends.
 func Plain(t testing.TB, path string) *sql.DB {
 	t.Helper()
 	db, err := OpenPlain(path)
@@ -37,7 +36,7 @@ func Plain(t testing.TB, path string) *sql.DB {
 	return db
 }
 
-// Jam has another program keep everybody from writing into a database, until release.
+// Jam blocks all writes to a database from another connection, until release is called.
 func Jam(t testing.TB, path string) (release func()) {
 	t.Helper()
 	if postgres.IsAddress(path) {
@@ -46,13 +45,13 @@ func Jam(t testing.TB, path string) (release func()) {
 	return Harm(t, path, "BEGIN IMMEDIATE", "ROLLBACK")
 }
 
-// Hide has the tables of a database on a server missing, until release.
+// Hide hides the tables of a database on a server, until release is called.
 func Hide(t testing.TB, address string) (release func()) {
 	t.Helper()
 	return Harm(t, address, "ALTER SCHEMA mailroom RENAME TO away", "ALTER SCHEMA away RENAME TO mailroom")
 }
 
-// Harm runs a statement as another program does, and returns what runs another on the same connection.
+// Harm runs a statement as another program does. release runs repair on the same connection.
 func Harm(t testing.TB, path, statement, repair string) (release func()) {
 	t.Helper()
 	c, err := Plain(t, path).Conn(t.Context())
@@ -69,7 +68,7 @@ func Harm(t testing.TB, path, statement, repair string) (release func()) {
 	return func() { t.Helper(); run(repair) }
 }
 
-// SQL changes the database the way another program does: through a connection that knows nothing of the engine.
+// SQL changes the database as another program does, through a connection without the engine.
 func (f *Fixture) SQL(statement string, args ...any) {
 	f.T.Helper()
 	if uncounted.MatchString(statement) {
@@ -82,18 +81,18 @@ func (f *Fixture) SQL(statement string, args ...any) {
 	}
 }
 
-// byHand has the paths of databases in which a test has changed by hand what message_count counts, so that it says
-// something else.
+// byHand holds the paths of databases in which a test changed rows by hand that message_count counts, so that the
+// counts differ.
 var byHand sync.Map
 
-// uncounted matches statements that do so.
+// uncounted matches statements that make such changes.
 var uncounted = regexp.MustCompile(`\btraced_status\b|INTO agent_(inbox|message_archive)\b|UPDATE agent_message.*SET.*recipient =|DROP|ALTER`)
 
-// Miscounts says that the test makes the counts of a database wrong. Otherwise they are compared with the rows when it
-// ends.
+// Miscounts declares that the test makes the counts of a database wrong. The counts of other databases are compared
+// with the rows at the end of the test.
 func Miscounts(path string) { byHand.Store(path, true) }
 
-// Count counts the rows of a table, also of one that no query of the product may read.
+// Count returns the number of rows in a table, even one that the product's queries may not read.
 func (f *Fixture) Count(table string) (n string) {
 	f.T.Helper()
 	if err := Plain(f.T, f.Path).QueryRow(`SELECT count(*) FROM ` + table).Scan(&n); err != nil {
@@ -102,19 +101,19 @@ func (f *Fixture) Count(table string) (n string) {
 	return n
 }
 
-// DocumentTable makes the table as document 004 has it.
+// DocumentTable creates the table as defined in document 004.
 const DocumentTable = `CREATE TABLE agent_message (message_id TEXT PRIMARY KEY, sender TEXT NOT NULL,
 	recipient TEXT NOT NULL,
 	message_type TEXT, payload JSON, status TEXT, created_at TIMESTAMP, delivered_at TIMESTAMP,
 		retry_count INTEGER DEFAULT 0,
 	max_retries INTEGER DEFAULT 3, error_message TEXT)`
 
-// tables9 are the tables of version 9, the oldest that can be used.
+// tables9 creates the tables of version 9, the oldest that can be used.
 //
 //go:embed versions/9.sql
 var tables9 string
 
-// OldVersion makes a database of version 9 of the tables, with the agent a, who has the message m1.
+// OldVersion creates a database with version 9 of the tables, and with the agent a, which has the message m1.
 func OldVersion(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "old.db")
@@ -127,8 +126,8 @@ func OldVersion(t *testing.T) (path string) {
 	return path
 }
 
-// Forbid has the database refuse a change of a table, such as "INSERT" or "UPDATE OF status", of rows for which a
-// condition on NEW or OLD holds, with an error that says why. allow ends that.
+// Forbid makes the database reject a change of a table, such as "INSERT" or "UPDATE OF status", with the error why,
+// for rows that match a condition on NEW or OLD. allow removes the restriction.
 func (f *Fixture) Forbid(change, table, condition, why string) (allow func()) {
 	f.T.Helper()
 	name := "forbid_" + strings.ToLower(rand.Text())

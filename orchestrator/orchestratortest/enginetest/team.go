@@ -15,7 +15,7 @@ import (
 // Session is the session of the team, and its name.
 const Session = "crew"
 
-// NewTeam makes a database with a team: lead, dev and tester. The agent outsider is no member.
+// NewTeam creates a database with a team: lead, dev and tester. The agent outsider is not a member.
 func NewTeam(t *testing.T) *Fixture {
 	f := New(t, "lead", "dev", "tester", "outsider")
 	if _, err := agents.SetGroup(t.Context(), f.Ledger, Session, []string{"lead", "dev", "tester"}); err != nil {
@@ -24,7 +24,7 @@ func NewTeam(t *testing.T) *Fixture {
 	return f
 }
 
-// Ask asks a teammate for something, and returns the request's id.
+// Ask sends a request to a teammate, and returns the request.
 func (f *Fixture) Ask(kind orchestrator.RequestKind, from, to string, change ...func(*orchestrator.Draft)) (teams.Sent,
 	error) {
 	d := orchestrator.Draft{Sender: from, Recipient: to, Type: string(kind) + "_request", SessionID: Session}
@@ -37,7 +37,7 @@ func (f *Fixture) Ask(kind orchestrator.RequestKind, from, to string, change ...
 		}})
 }
 
-// MustAsk asks a teammate for something, where that must be allowed.
+// MustAsk sends a request to a teammate, and ends the test on an error.
 func (f *Fixture) MustAsk(kind orchestrator.RequestKind, from, to string) teams.Sent {
 	f.T.Helper()
 	sent, err := f.Ask(kind, from, to)
@@ -47,7 +47,7 @@ func (f *Fixture) MustAsk(kind orchestrator.RequestKind, from, to string) teams.
 	return sent
 }
 
-// Reply answers a request, through an engine of the test's choice.
+// Reply answers a request through a given engine.
 func (f *Fixture) Reply(e *delivery.Engine, kind orchestrator.RequestKind, id string, approve bool, from, to string,
 	change ...func(*orchestrator.Draft)) (teams.Sent, error) {
 	d := orchestrator.Draft{Sender: from, Recipient: to, Type: string(kind) + "_response", SessionID: Session,
@@ -65,7 +65,7 @@ func (f *Fixture) Say(from, to string) (teams.Sent, error) {
 			Payload: json.RawMessage(`{"message":"hello"}`)})
 }
 
-// Presence returns what an agent does in the session; "" for one that takes no part.
+// Presence returns an agent's status in the session, or "" if the agent does not take part.
 func (f *Fixture) Presence(agent string) string {
 	f.T.Helper()
 	rows := f.Rows(`SELECT status FROM presence WHERE session_id = ?1 AND agent = ?2`, Session, agent)
@@ -75,7 +75,7 @@ func (f *Fixture) Presence(agent string) string {
 	return rows[0]
 }
 
-// Everything returns all that an act within a team can change.
+// Everything returns all rows that an action within a team can change.
 func (f *Fixture) Everything() string {
 	f.T.Helper()
 	var b strings.Builder

@@ -12,7 +12,7 @@ import (
 // Room is the session of the threads.
 const Room = "room"
 
-// Thread makes a thread, whose creator is the first of the participants.
+// Thread creates a thread whose creator is the first participant.
 func (f *Fixture) Thread(participants ...string) threads.Thread {
 	f.T.Helper()
 	th, err := threads.Create(f.T.Context(), f.Ledger,
@@ -33,7 +33,7 @@ func (f *Fixture) Post(thread, sender string, mentions ...string) (threads.Poste
 	})
 }
 
-// MustPost posts in a thread, where that must be allowed.
+// MustPost posts in a thread, and ends the test on an error.
 func (f *Fixture) MustPost(thread, sender string, mentions ...string) threads.Posted {
 	f.T.Helper()
 	p, err := f.Post(thread, sender, mentions...)
@@ -43,7 +43,7 @@ func (f *Fixture) MustPost(thread, sender string, mentions ...string) threads.Po
 	return p
 }
 
-// PostFrom posts for the agent a what mentions nobody, through an engine of the test's choice.
+// PostFrom posts as the agent a, without mentions, through a given engine.
 func (f *Fixture) PostFrom(e *delivery.Engine, thread string) {
 	f.T.Helper()
 	if _, err := threads.Post(f.T.Context(), e.Ledger, threads.PostDraft{
@@ -54,7 +54,7 @@ func (f *Fixture) PostFrom(e *delivery.Engine, thread string) {
 	}
 }
 
-// TakePosts reads all that is new to an agent, posts included.
+// TakePosts reads all new messages of an agent, including posts.
 func (f *Fixture) TakePosts(agent string, limit int) (ms []orchestrator.Message, more bool) {
 	f.T.Helper()
 	ms, more, err := reading.Wait(f.T.Context(), f.Ledger, reading.Options{Recipient: agent, Limit: limit, Posts: true})

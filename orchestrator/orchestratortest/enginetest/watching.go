@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Jam keeps everybody from writing into a file until release is called, as a program does that holds its lock.
+// Jam blocks all writes to the database file until release is called, as a program does that holds its lock.
 func (f *Fixture) Jam() (release func()) {
 	f.T.Helper()
 	db := f.oneConnection()
@@ -14,7 +14,7 @@ func (f *Fixture) Jam() (release func()) {
 	return func() { f.T.Helper(); f.exec(db, `ROLLBACK`) }
 }
 
-// Version returns what tells a version of the data: it returns something else after each change.
+// Version returns a function that returns the version of the data, which differs after each change.
 func (f *Fixture) Version() func() string {
 	f.T.Helper()
 	db := f.oneConnection()
@@ -22,7 +22,7 @@ func (f *Fixture) Version() func() string {
 	if f.OnServer() {
 		var each []string
 		for _, table := range f.tables(db) {
-			// a row that is written has the number of the transaction, and one that is not there is not counted
+			// a written row has the number of its transaction, and a deleted row changes the count
 			each = append(each,
 				`SELECT '`+table+`' || count(*) || ' ' || coalesce(max(xmin::text::bigint), 0) AS state FROM `+table)
 		}
@@ -37,14 +37,14 @@ func (f *Fixture) Version() func() string {
 	}
 }
 
-// oneConnection opens the database for what must be done on a single connection.
+// oneConnection opens the database with a single connection.
 func (f *Fixture) oneConnection() *sql.DB {
 	db := Plain(f.T, f.Path)
 	db.SetMaxOpenConns(1)
 	return db
 }
 
-// tables lists those of a database on a server.
+// tables lists the tables of a database on a server.
 func (f *Fixture) tables(db *sql.DB) (names []string) {
 	f.T.Helper()
 	rows, err := db.Query(`SELECT table_name::text FROM information_schema.tables WHERE table_schema = current_schema()

@@ -11,17 +11,17 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// Scripted is a transport whose deliveries go as the test says.
+// Scripted is a transport whose deliveries the test controls.
 type Scripted struct {
-	Arrived []orchestrator.Message // what was delivered, in order
-	Batch   int                    // how many messages it takes at once; 0 is one
-	Leaving func()                 // what whoever has a slot does before giving it back
+	Arrived []orchestrator.Message // delivered messages, in order
+	Batch   int                    // the most messages in one delivery; 0 is one
+	Leaving func()                 // called before a slot is released
 
 	mu      sync.Mutex
 	deliver func(ctx context.Context, a orchestrator.Attempt) []error // nil: all arrive
 }
 
-// Check accepts any address but an empty one.
+// Check accepts any address except an empty one.
 func (s *Scripted) Check(address string) (string, error) {
 	if address == "" {
 		return "", errors.New("an address is missing")
@@ -29,10 +29,10 @@ func (s *Scripted) Check(address string) (string, error) {
 	return address, nil
 }
 
-// MaxBatch returns Batch.
+// MaxBatch returns Batch, or 1 if Batch is 0.
 func (s *Scripted) MaxBatch() int { return max(1, s.Batch) }
 
-// Deliver does what Set said.
+// Deliver calls the function from Set, if there is one, and records the messages that arrived.
 func (s *Scripted) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
 	s.mu.Lock()
 	deliver := s.deliver
@@ -51,14 +51,14 @@ func (s *Scripted) Deliver(ctx context.Context, a orchestrator.Attempt) []error 
 	return errs
 }
 
-// Set says how deliveries go from now on; with nil all arrive.
+// Set sets the function that delivers from now on. If it is nil, all messages arrive.
 func (s *Scripted) Set(deliver func(ctx context.Context, a orchestrator.Attempt) []error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.deliver = deliver
 }
 
-// IDs returns the ids of what arrived, in order.
+// IDs returns the IDs of the messages that arrived, in order.
 func (s *Scripted) IDs() (ids []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,13 +68,13 @@ func (s *Scripted) IDs() (ids []string) {
 	return ids
 }
 
-// ErrGone is what a webhook answers with 410.
+// ErrGone is the error of a webhook that answers 410.
 var ErrGone = fmt.Errorf("410 Gone: %w", orchestrator.ErrGone)
 
-// ErrLater is what a program answers that ends with 75.
+// ErrLater is the error of a program that exits with status 75.
 var ErrLater = fmt.Errorf("exit status 75: %w", orchestrator.ErrTryLater)
 
-// Refusing is a delivery that answers with this error for every message.
+// Refusing returns a delivery function that returns an error for every message.
 func Refusing(err error) func(context.Context, orchestrator.Attempt) []error {
 	return func(_ context.Context, a orchestrator.Attempt) []error {
 		errs := make([]error, len(a.Messages))
@@ -85,12 +85,12 @@ func Refusing(err error) func(context.Context, orchestrator.Attempt) []error {
 	}
 }
 
-// Failing is a delivery that fails for every message, and may succeed the next time.
+// Failing returns a delivery function that fails for every message, and may succeed the next time.
 func Failing(reason string) func(context.Context, orchestrator.Attempt) []error {
 	return Refusing(errors.New(reason))
 }
 
-// Marking is a delivery that leaves a mark, as one into a folder does.
+// Marking is a delivery function that sets a mark, as a delivery to a folder does.
 func Marking(ctx context.Context, a orchestrator.Attempt) []error {
 	errs := make([]error, len(a.Messages))
 	for i := range errs {
@@ -99,7 +99,7 @@ func Marking(ctx context.Context, a orchestrator.Attempt) []error {
 	return errs
 }
 
-// gated is a scripted transport that bounds its attempts as commands are bounded, with the same locks.
+// gated is a scripted transport that limits concurrent attempts as the transport exec does, with the same locks.
 type gated struct{ *Scripted }
 
 func (g gated) Slot(database, recipient string, limit int) (orchestrator.Slot, error) {
@@ -110,7 +110,7 @@ func (g gated) Slot(database, recipient string, limit int) (orchestrator.Slot, e
 	return lateSlot{slot, g.Leaving}, nil
 }
 
-// lateSlot is a slot whose holder does something before it gives it back.
+// lateSlot is a slot that calls a function before it is released.
 type lateSlot struct {
 	orchestrator.Slot
 	before func()
@@ -121,7 +121,7 @@ func (s lateSlot) Release() {
 	s.Slot.Release()
 }
 
-// hung is a file transport that writes, and then does not come back before its time is up.
+// hung is a file transport that writes, and then does not return before its time is over.
 type hung struct{ orchestrator.Transport }
 
 func (h hung) Deliver(ctx context.Context, a orchestrator.Attempt) []error {
@@ -134,7 +134,7 @@ func (h hung) Recover(ctx context.Context, a orchestrator.Attempt) (bool, error)
 	return h.Transport.(orchestrator.Recoverer).Recover(ctx, a)
 }
 
-// Person is the transport of the user as a test has it: what is sent back is up to the test.
+// Person is the transport of the user under the control of a test, which provides the answers that are returned.
 type Person struct {
 	*Scripted
 	Back func(ctx context.Context, l *ledger.Ledger) error // sends answers back; nil: there are none

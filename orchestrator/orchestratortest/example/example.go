@@ -1,5 +1,5 @@
-// Package example opens databases for the Example functions of the engine's packages, so that each can be about one
-// thing.
+// Package example opens databases for the Example functions of the engine's packages, so that each example can focus
+// on one subject.
 package example
 
 import (
@@ -18,11 +18,11 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// Open makes a database in a temporary folder, and adds agents with these names, which read in their inboxes. done
+// Open creates a database in a temporary folder, and adds agents with these names and the transport inbox. done
 // closes the database and removes the folder. A failure ends the process.
 func Open(names ...string) (e *delivery.Engine, done func()) { return OpenWith(time.Now, names...) }
 
-// OpenWith is Open with a clock.
+// OpenWith opens a database like Open, but with the given clock.
 func OpenWith(now func() time.Time, names ...string) (e *delivery.Engine, done func()) {
 	folder, err := os.MkdirTemp("", "mailroom")
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package ha runs a cluster of PostgreSQL servers on this machine, as one that is to survive the loss of its leader is
-// run: three nodes of Debian's Patroni with its etcd, in strict synchronous mode, so that a commit which is
-// acknowledged is on two nodes. Clients reach the nodes through proxies, which can cut them off.
+// Package ha runs a cluster of PostgreSQL servers on this machine that survives the loss of its leader: three nodes
+// of Debian's Patroni and etcd, in strict synchronous mode, so that an acknowledged commit is on two nodes. Clients
+// connect to the nodes through proxies, which can cut them off.
 //
-// Patroni 3.0.2, Debian's, is given etcd's v2 API: with etcd3 it once let a leader take over again that had stood
-// still.
+// Patroni 3.0.2, Debian's version, uses etcd's v2 API. With etcd3, it once let a leader that had been stopped take
+// over again.
 package ha
 
 import (
@@ -24,18 +24,18 @@ import (
 	"time"
 )
 
-// Cluster is three nodes and what they agree by. Its methods are called by one goroutine.
+// Cluster consists of three nodes and their etcd. Its methods are called by one goroutine.
 type Cluster struct {
 	Nodes []*Node
 
 	folder string
-	bin    string // the server's programs
+	bin    string // the folder of the server's programs
 	as     *syscall.Credential
 	etcd   *exec.Cmd
 	web    http.Client
 }
 
-// Node is one of its servers, with its Patroni.
+// Node is one server of a cluster, with its Patroni.
 type Node struct {
 	Name  string
 	Proxy *Proxy
@@ -46,7 +46,7 @@ type Node struct {
 	patroni *exec.Cmd
 }
 
-// Missing says what is not installed that a cluster needs.
+// Missing returns an error that names a program which a cluster needs and which is not installed.
 func Missing() error {
 	for _, program := range []string{"patroni", "etcd"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -59,7 +59,7 @@ func Missing() error {
 	return nil
 }
 
-// Start starts a cluster in a folder that it makes, and returns when it takes writes on two nodes.
+// Start creates a folder and starts a cluster in it. It returns when the cluster commits writes on two nodes.
 func Start(ctx context.Context) (*Cluster, error) {
 	servers, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	if err != nil || len(servers) == 0 {
@@ -76,7 +76,7 @@ func Start(ctx context.Context) (*Cluster, error) {
 }
 
 func (c *Cluster) prepare() error {
-	if os.Getuid() == 0 { // as root PostgreSQL does not start
+	if os.Getuid() == 0 { // PostgreSQL does not start as root
 		u, err := user.Lookup("nobody")
 		if err != nil {
 			return err
@@ -121,7 +121,7 @@ func (c *Cluster) prepare() error {
 
 func url(port int) string { return fmt.Sprintf("http://127.0.0.1:%d", port) }
 
-// freePorts returns ports of loopback that nobody has just now.
+// freePorts returns loopback ports that are currently free.
 func freePorts(n int) (ports []int, err error) {
 	for range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -150,7 +150,7 @@ func (c *Cluster) start(name, program string, args ...string) (*exec.Cmd, error)
 
 func (n *Node) path(kind string) string { return filepath.Join(n.c.folder, n.Name+"."+kind) }
 
-// config is Patroni's, with times as short as it takes them.
+// config returns Patroni's configuration, with the shortest times that it accepts.
 func (n *Node) config(etcd int) string {
 	return fmt.Sprintf(`scope: mailroom
 name: %[1]s
@@ -184,7 +184,7 @@ func (n *Node) startPatroni() (err error) {
 	return err
 }
 
-// Address is that of a database on the cluster, through the proxies.
+// Address returns the address of a database on the cluster, through the proxies.
 func (c *Cluster) Address() string {
 	var hosts []string
 	for _, n := range c.Nodes {
@@ -194,13 +194,13 @@ func (c *Cluster) Address() string {
 		"/postgres?sslmode=disable&target_session_attrs=read-write"
 }
 
-// member is what Patroni says of a node.
+// member is Patroni's report about a node.
 type member struct {
 	Name, Role, State string
 	Lag               any
 }
 
-// members asks any Patroni that answers.
+// members returns the report of the first Patroni that answers.
 func (c *Cluster) members(ctx context.Context) (list []member) {
 	for _, n := range c.Nodes {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url(n.api)+"/cluster", nil)
@@ -271,7 +271,7 @@ func (c *Cluster) Logs() string {
 	return b.String()
 }
 
-// Stop ends everything, at once, and removes the folder.
+// Stop kills all processes and removes the folder.
 func (c *Cluster) Stop() {
 	for _, n := range c.Nodes {
 		n.Proxy.close()

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// A Fault is something that happens to a cluster. It returns when that is over and mended; the cluster need not be
-// healthy yet.
+// A Fault is a failure that is injected into a cluster. Do returns when the failure is over and repaired; the cluster
+// may not be healthy yet.
 type Fault struct {
 	Name string
 	Do   func(ctx context.Context, c *Cluster) error
 }
 
-// Faults are those that a cluster survives.
+// Faults are the faults that a cluster must survive.
 var Faults = []Fault{
 	{"the leader's postmaster killed", onLeader((*Node).killServer)},
 	{"the leader's Patroni killed", onLeader((*Node).losePatroni)},
@@ -41,14 +41,15 @@ func onLeader(do func(*Node, context.Context) error) func(context.Context, *Clus
 	}
 }
 
-// long is how long what is mended by the test lasts: longer than the cluster needs to choose another leader.
+// Durations of faults. A fault that the test repairs lasts long, which is more than the cluster needs to elect
+// another leader.
 const (
-	short = 10 * time.Second // until what mends itself has begun to
+	short = 10 * time.Second // for faults that the cluster repairs itself
 	long  = 30 * time.Second
 	thaws = 40 * time.Second
 )
 
-// wait waits, and returns early when ctx ends.
+// wait waits for d, and returns early when ctx ends.
 func wait(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -56,8 +57,8 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// losePatroni kills Patroni, which leaves a server behind that still takes writes, and no standby confirms them once
-// another leads.
+// losePatroni kills Patroni. The server that is left still accepts writes, but no standby confirms them once another
+// node leads.
 func (n *Node) losePatroni(ctx context.Context) error {
 	kill(n.patroni)
 	wait(ctx, long)
@@ -73,7 +74,7 @@ func (n *Node) crash(ctx context.Context) error {
 	return n.startPatroni()
 }
 
-// freeze stops a whole node: its kernel still takes connections.
+// freeze stops a whole node. Its kernel still accepts connections.
 func (n *Node) freeze(ctx context.Context) error {
 	n.patroni.Process.Signal(syscall.SIGSTOP)
 	err := n.signalServer(syscall.SIGSTOP, true)
@@ -96,7 +97,7 @@ func (n *Node) delay(ctx context.Context) error {
 	return nil
 }
 
-// blackhole keeps clients from the leader while the nodes go on: nothing comes through, and nobody is told.
+// blackhole cuts clients off from the leader without an error, while the nodes keep running.
 func (n *Node) blackhole(ctx context.Context) error {
 	n.Proxy.set(silent)
 	wait(ctx, long)
@@ -123,7 +124,7 @@ func (n *Node) switchOver(ctx context.Context) error {
 	return nil
 }
 
-// signalServer sends a signal to the postmaster, and to all its processes.
+// signalServer sends a signal to the postmaster and, if all is set, to its child processes.
 func (n *Node) signalServer(signal syscall.Signal, all bool) error {
 	text, err := os.ReadFile(filepath.Join(n.path("data"), "postmaster.pid"))
 	if err != nil {
@@ -145,7 +146,7 @@ func (n *Node) signalServer(signal syscall.Signal, all bool) error {
 	return err
 }
 
-// childrenOf lists the processes whose parent a process is.
+// childrenOf lists the child processes of a process.
 func childrenOf(parent int) (list []int) {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, stat := range stats {

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// What a proxy does with what comes through.
+// state is how a proxy handles data.
 type state int
 
 const (
 	open   state = iota
-	silent       // takes it, and passes nothing on; nobody is told
-	late         // passes it on half a minute later
+	silent       // accepts data and passes nothing on, without an error
+	late         // passes data on half a minute later
 )
 
-// Proxy stands between clients and a node. Safe for concurrent use.
+// Proxy connects clients to a node. It is safe for concurrent use.
 type Proxy struct {
 	listener net.Listener
 	server   string
@@ -41,7 +41,7 @@ func newProxy(port int) (*Proxy, error) {
 	return p, nil
 }
 
-// Address is where clients connect to.
+// Address returns the address that clients connect to.
 func (p *Proxy) Address() string { return p.listener.Addr().String() }
 
 func (p *Proxy) set(s state) {
@@ -115,7 +115,7 @@ func (p *Proxy) serve(client net.Conn) {
 	p.copy(server, client)
 }
 
-// copy passes on what comes.
+// copy passes data on.
 func (p *Proxy) copy(to, from net.Conn) {
 	for buffer := make([]byte, 64<<10); ; {
 		n, err := from.Read(buffer)
@@ -133,10 +133,10 @@ func (p *Proxy) copy(to, from net.Conn) {
 	}
 }
 
-// lateness is how long a proxy that is late keeps things back.
+// lateness is how long a late proxy delays data.
 const lateness = 30 * time.Second
 
-// passes returns when something may be passed on.
+// passes waits until data may be passed on.
 func (p *Proxy) passes() bool {
 	began := time.Now()
 	for {

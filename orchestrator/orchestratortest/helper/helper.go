@@ -1,6 +1,6 @@
-// Package helper runs functions of a test in processes of their own. A test that needs another process starts the test
-// program once more, as a helper: TestHelperProcess of the tested package then calls Run or RunTest. The two talk in
-// lines, over the helper's standard input and output.
+// Package helper runs functions of a test in separate processes. A test that needs another process starts the test
+// program again as a helper: TestHelperProcess of the tested package then calls Run or RunTest. Test and helper
+// exchange lines over the helper's standard input and output.
 package helper
 
 import (
@@ -15,16 +15,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// environment is the variable that holds what a helper does.
+// environment is the variable that selects the function of a helper.
 const environment = "MAILROOM_TEST_HELPER"
 
-// asked is what this process was started for, and its arguments; "" in an ordinary test run.
+// asked returns the name of the function for which this process was started, and its arguments. name is "" in an
+// ordinary test run.
 func asked() (name, args string) {
 	name, args, _ = strings.Cut(os.Getenv(environment), "\n")
 	return name, args
 }
 
-// Run runs the function that this process was started for, with its argument and with what the test says, and exits. In
+// Run calls the function for which this process was started, with its argument and its standard input, and exits. In
 // an ordinary test run it does nothing.
 func Run(functions map[string]func(arg string, in *bufio.Scanner)) {
 	name, arg := asked()
@@ -34,8 +35,8 @@ func Run(functions map[string]func(arg string, in *bufio.Scanner)) {
 	}
 }
 
-// RunTest is Run for functions that take several arguments and fail as tests do. The process does not exit by itself:
-// it ends as one that has run a test does.
+// RunTest calls the function for which this process was started, with its arguments. The function can fail as a test
+// does. RunTest does not exit: the process ends as one that has run a test.
 func RunTest(t *testing.T, functions map[string]func(t *testing.T, args []string)) {
 	name, args := asked()
 	if f := functions[name]; f != nil {
@@ -43,15 +44,15 @@ func RunTest(t *testing.T, functions map[string]func(t *testing.T, args []string
 	}
 }
 
-// Shell returns a command for a shell that becomes a helper.
+// Shell returns a shell command that becomes a helper.
 func Shell(name string, args ...string) string {
 	return environment + "='" + strings.Join(append([]string{name}, args...), "\n") + "' exec '" + os.Args[0] +
 		"' -test.run='^TestHelperProcess$'"
 }
 
-// Process is a helper process as its test sees it.
+// Process is a helper process as seen by its test.
 type Process struct {
-	Lines <-chan string // what it prints; closed when it has ended
+	Lines <-chan string // lines that it prints; closed when it has ended
 
 	t     testing.TB
 	cmd   *exec.Cmd
@@ -59,7 +60,7 @@ type Process struct {
 	ended error // set when Lines is closed
 }
 
-// Start starts a helper, which ends with the test at the latest. Up to 10,000 lines that it prints are held for it.
+// Start starts a helper, which is killed at the end of the test. Up to 10,000 printed lines are buffered.
 func Start(t testing.TB, name string, args ...string) *Process {
 	t.Helper()
 	lines := make(chan string, 10_000)
@@ -87,7 +88,7 @@ func Start(t testing.TB, name string, args ...string) *Process {
 		for in := bufio.NewReader(out); ; {
 			text, err := in.ReadString('\n')
 			if err != nil {
-				break // a line that was cut by a kill says nothing
+				break // ignore a line that a kill cut short
 			}
 			lines <- strings.TrimSpace(text)
 		}
@@ -97,7 +98,7 @@ func Start(t testing.TB, name string, args ...string) *Process {
 	return p
 }
 
-// ID returns the number of the process.
+// ID returns the process ID.
 func (p *Process) ID() int { return p.cmd.Process.Pid }
 
 // Say sends the helper a line.
@@ -108,7 +109,7 @@ func (p *Process) Say(line string) {
 	}
 }
 
-// Expect waits for the helper's next line, and fails the test unless it is this one.
+// Expect waits for the helper's next line, and ends the test if it differs from line.
 func (p *Process) Expect(line string) {
 	p.t.Helper()
 	if said, ok := <-p.Lines; !ok {
@@ -118,7 +119,7 @@ func (p *Process) Expect(line string) {
 	}
 }
 
-// Until takes the helper's lines until one begins so.
+// Until reads the helper's lines until one begins with prefix.
 func (p *Process) Until(prefix string) {
 	p.t.Helper()
 	var said []string
@@ -131,10 +132,10 @@ func (p *Process) Until(prefix string) {
 	p.t.Fatalf("the helper ended without saying %q; its last words:\n%s", prefix, lastOf(said))
 }
 
-// lastOf is the end of what a helper said.
+// lastOf returns the last 20 lines of a helper.
 func lastOf(said []string) string { return strings.Join(said[max(0, len(said)-20):], "\n") }
 
-// End waits until the helper has ended, and returns the lines that nobody took, and how it ended.
+// End waits until the helper has ended, and returns its unread lines and its exit error.
 func (p *Process) End() (said []string, err error) {
 	for text := range p.Lines {
 		said = append(said, text)
@@ -142,7 +143,7 @@ func (p *Process) End() (said []string, err error) {
 	return said, p.ended
 }
 
-// Wait is End for a helper that must come to a good end.
+// Wait waits until the helper has ended, returns its unread lines, and ends the test if the helper failed.
 func (p *Process) Wait() []string {
 	p.t.Helper()
 	said, err := p.End()
@@ -152,14 +153,14 @@ func (p *Process) Wait() []string {
 	return said
 }
 
-// Kill kills the helper, hands over the lines that it had printed before, and returns when it is gone.
+// Kill kills the helper, waits until it has ended, and returns its unread lines.
 func (p *Process) Kill() (said []string) {
 	p.cmd.Process.Kill() // it may have ended by itself
 	said, _ = p.End()
 	return said
 }
 
-// Stop stops the helper as ^Z does, and returns when it stands still.
+// Stop stops the helper as ^Z does, and returns when it has stopped.
 func (p *Process) Stop() {
 	p.t.Helper()
 	if err := unix.Kill(p.cmd.Process.Pid, unix.SIGSTOP); err != nil {
@@ -178,7 +179,7 @@ func (p *Process) Stop() {
 	}
 }
 
-// Resume lets a stopped helper go on.
+// Resume continues a stopped helper.
 func (p *Process) Resume() {
 	p.t.Helper()
 	if err := unix.Kill(p.cmd.Process.Pid, unix.SIGCONT); err != nil {

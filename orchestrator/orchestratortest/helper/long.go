@@ -2,8 +2,8 @@ package helper
 
 import "testing"
 
-// Long skips a test with -short, as `make test` runs it. `make test-long` runs it; so does `make test-hosts` if it is
-// one of an agent host, and `make test-postgres` if it is one of a server.
+// Long skips a test if -short is set, as in `make test`. `make test-long` runs it. So do `make test-hosts` for tests
+// of agent hosts, and `make test-postgres` for tests of servers.
 func Long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
@@ -11,7 +11,7 @@ func Long(t *testing.T) {
 	}
 }
 
-// Times is how often a test repeats something: n times, with -short an eighth of them.
+// Times returns how often a test repeats a step: n times, or an eighth of that with -short.
 func Times(n int) int {
 	if testing.Short() {
 		return (n + 7) / 8

@@ -6,14 +6,14 @@ import (
 	"syscall"
 )
 
-// OwnSignals lets SIGHUP and SIGINT end the processes that this one starts, also where it was itself started with them
-// ignored, as by nohup or behind an & of a script: they would inherit that. What other signals do, a Go program passes
-// on to none of its processes. Call it in TestMain, before any test runs. This process itself goes on ignoring what it
-// was to ignore.
+// OwnSignals lets SIGHUP and SIGINT end the processes that this process starts, even if this process was started with
+// these signals ignored, as by nohup or with & in a script; child processes would inherit that. A Go program does not
+// pass its handling of other signals on. Call OwnSignals in TestMain, before any test runs. This process itself still
+// ignores the signals.
 func OwnSignals() {
 	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
 		if signal.Ignored(s) {
-			signal.Notify(make(chan os.Signal, 1), s) // what is caught is at its default in a new process, and what is ignored is not
+			signal.Notify(make(chan os.Signal, 1), s) // new processes reset caught signals, not ignored ones
 		}
 	}
 }

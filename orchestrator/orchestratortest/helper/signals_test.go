@@ -14,12 +14,12 @@ import (
 
 var endings = []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGPIPE, syscall.SIGTERM}
 
-// TestHelperProcess says which signal has ended a process that got it.
+// TestHelperProcess prints which signal ended a child process.
 func TestHelperProcess(*testing.T) {
 	Run(map[string]func(string, *bufio.Scanner){"signals": func(string, *bufio.Scanner) {
 		OwnSignals()
 		for _, s := range endings[:2] {
-			_ = syscall.Kill(os.Getpid(), s) // which it still ignores
+			_ = syscall.Kill(os.Getpid(), s) // which this process still ignores
 		}
 		for _, s := range endings {
 			err := exec.Command("sh", "-c", fmt.Sprintf("kill -%d $$", s)).Run()
@@ -28,8 +28,8 @@ func TestHelperProcess(*testing.T) {
 	}})
 }
 
-// TestOwnSignals: whatever a test program was started to ignore ends the processes that it starts, and not the program
-// itself.
+// TestOwnSignals checks that signals that a test program ignores from its start end its child processes, but not the
+// program itself.
 func TestOwnSignals(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command("sh", "-c", `trap '' HUP INT QUIT PIPE TERM; exec "$0" -test.run='^TestHelperProcess$'`,

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// arrived checks that what was delivered stands once where it was delivered to.
+// arrived checks that each delivered message is exactly once at its destination.
 func (c *checker) arrived() {
 	inboxes := map[string]int{}
 	for where, list := range c.arrivals {
@@ -34,7 +34,7 @@ func (c *checker) arrived() {
 		m := c.messages[id]
 		stands, expected := inboxes[id]+len(m.lines), len(m.delivered)
 		if c.diaries[m.recipient] != nil {
-			expected = 0 // nothing is left of it but what the diary says
+			expected = 0 // only the diary still records the message
 		}
 		switch {
 		case stands == expected:
@@ -49,7 +49,7 @@ func (c *checker) arrived() {
 	}
 }
 
-// once checks that nothing was delivered again without having been replayed.
+// once checks that no message was delivered again without having been replayed.
 func (c *checker) once(m *message) {
 	delivered := false
 	for _, t := range m.trace {
@@ -65,7 +65,7 @@ func (c *checker) once(m *message) {
 	}
 }
 
-// undecidable reports whether a message failed because nobody could tell whether it had arrived.
+// undecidable reports whether a message failed because it could not be determined whether it had arrived.
 func undecidable(m *message) bool {
 	for _, t := range m.trace {
 		if t.event == "failed" && strings.Contains(t.err, cannotTell) {
@@ -84,16 +84,16 @@ func linesOf(m *message) string {
 	return b.String()
 }
 
-// queue is what must arrive in the order of sending.
+// queue identifies messages that must arrive in the order of sending.
 type queue struct {
 	where string
 	pair
 	priority int
 }
 
-// arrivedInOrder checks the order of arrival in each inbox, file, folder and diary, and of the deliveries to it in the
-// trace. Between two places there is no order: an agent whose transport is a file may read in its inbox what that has
-// not taken.
+// arrivedInOrder checks the order of arrival in each inbox, file, folder and diary, and of the deliveries to it in
+// the trace. There is no order between two places: an agent whose transport is a file may read in its inbox messages
+// that the file has not received.
 func (c *checker) arrivedInOrder() {
 	queues := map[queue][]*message{}
 	places := map[string]string{}
@@ -119,8 +119,8 @@ func (c *checker) arrivedInOrder() {
 	}
 }
 
-// ordered checks one queue. A message may come behind a later one only if it had failed an attempt before that one was
-// delivered, or was replayed.
+// ordered checks one queue. A message may arrive after a later one only if it was replayed, or if an attempt to
+// deliver it failed before the later one was delivered.
 func (c *checker) ordered(q queue, list []*message) {
 	var last *message // with the highest seq so far
 	for i, m := range list {
@@ -129,7 +129,7 @@ func (c *checker) ordered(q queue, list []*message) {
 			continue
 		}
 		if m.seq == last.seq || replayed(m) {
-			continue // the same one twice is another check's business
+			continue // another check reports duplicates
 		}
 		for _, before := range list[:i] {
 			if before.seq > m.seq && c.hasOrder(m, before) &&
@@ -144,9 +144,10 @@ func (c *checker) ordered(q queue, list []*message) {
 	}
 }
 
-// hasOrder reports whether two messages, of which one has the lower number, have an order. In a file all have. On a
-// server several may be written at the same time, and be seen in another order than that of their numbers: only the
-// sends of one lane have one, and those of which one was acknowledged before the other was asked for.
+// hasOrder reports whether the order of two messages is defined; lower has the lower number. In a file it always is.
+// On a server, several messages may be written at the same time and become visible in another order than that of
+// their numbers. There, only the sends of one lane are ordered, and those where one was acknowledged before the other
+// was requested.
 func (c *checker) hasOrder(lower, higher *message) bool {
 	if !onServer(c.Database) {
 		return true
@@ -156,7 +157,7 @@ func (c *checker) hasOrder(lower, higher *message) bool {
 		(first.asked.Lane == second.asked.Lane || first.toldAt != 0 && first.toldAt < second.asked.At)
 }
 
-// story tells what the trace has of a message.
+// story lists the trace events of a message.
 func story(m *message) string {
 	var b strings.Builder
 	for _, t := range m.trace {
@@ -165,7 +166,7 @@ func story(m *message) string {
 	return b.String()
 }
 
-// delivered is the row of the trace that first tells of a message's delivery.
+// delivered returns the first trace row in which a message was delivered.
 func delivered(m *message) int64 {
 	if len(m.delivered) == 0 {
 		return 1 << 62

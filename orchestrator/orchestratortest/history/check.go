@@ -10,33 +10,33 @@ import (
 // Violation is a promise that was not kept.
 type Violation struct {
 	Check string // one of Checks
-	Text  string // what, naming the row
+	Text  string // the violation, with the row
 }
 
 func (v Violation) String() string { return v.Check + ": " + v.Text }
 
-// shown is how many violations of one check are told; the rest is counted.
+// shown is how many violations of one check are listed; the others are only counted.
 const shown = 20
 
-// Result is what Check found and how much it looked at.
+// Result holds the violations that Check found, and how much it examined.
 type Result struct {
 	Violations  []Violation
-	Counts      map[string]int // what each check looked at
-	Messages    int            // that there ever were
+	Counts      map[string]int // how many items each check examined
+	Messages    int            // messages that ever existed
 	Deliveries  map[string]int // by transport
 	Runs        map[string]int // commands and requests, by transport
-	PutOff      int            // attempts after which the recipient asked for another time
-	Refused     int            // messages that the recipient will never take
+	PutOff      int            // attempts after which the recipient asked for a later one
+	Refused     int            // messages that the recipient rejected permanently
 	DeadLetters int            // messages that failed or expired
-	Crashed     int            // leases that ran out
-	Found       int            // deliveries of an attempt that never reported back
+	Crashed     int            // leases that ended without an outcome
+	Found       int            // deliveries of attempts that never reported a result
 	Late        int            // results that came after the lease was lost
 	Climbed     int            // attempts that failed
 	Traced      int            // rows of message_trace
 	Torn        int            // torn lines in files
 }
 
-// Checks are the names of what Check checks, in its order, and what each means.
+// Checks are the names of the checks, in the order of reports, and what each means.
 var Checks = []struct{ Name, About string }{
 	{"exits", "Every process that was not killed succeeded. The database refused no process."},
 	{"sends", "Every acknowledged send exists exactly once, as it was sent. No message exists that nobody sent."},
@@ -69,7 +69,7 @@ func (c *checker) violated(check, format string, args ...any) {
 
 func (c *checker) counted(check string, n int) { c.result.Counts[check] += n }
 
-// Check holds the evidence to the promises. An error means that the evidence could not be read.
+// Check compares the evidence with the promises. An error means that the evidence could not be read.
 func Check(ctx context.Context, e Evidence) (Result, error) {
 	f, err := load(ctx, e)
 	if err != nil {
@@ -79,7 +79,7 @@ func Check(ctx context.Context, e Evidence) (Result, error) {
 	c.result = Result{Counts: map[string]int{}, Deliveries: map[string]int{}, Runs: map[string]int{},
 		Messages: len(f.ids), Traced: len(f.trace), Torn: f.torn}
 	c.exits()
-	c.replay() // first, since the others ask where the trace ends
+	c.replay() // first, because the others need the end of the trace
 	c.sends()
 	c.leases()
 	c.ladder()
@@ -126,7 +126,7 @@ func (c *checker) integrity() {
 	}
 }
 
-// reports: the engine tells a sender of each dead letter, once, and of nothing else.
+// reports checks that Mailroom sent one report about each dead letter to its sender, and no other reports.
 func (c *checker) reports() {
 	reports := map[string]int{}
 	for _, id := range c.ids {
@@ -153,11 +153,11 @@ func (c *checker) reports() {
 	}
 }
 
-// system is the engine itself as a sender.
+// system is the sender of Mailroom's own messages.
 const system = "system"
 
-// readings compares what readers were handed with what the trace calls read. What a reader that was killed was handed
-// may be unread, and another reader is handed it then.
+// readings compares the messages handed to readers with the messages marked as read in the trace. Messages that were
+// handed to a killed reader may be unread, and may then be handed to another reader.
 func (c *checker) readings() {
 	killed := c.killed()
 	type reading struct{ process, id string }

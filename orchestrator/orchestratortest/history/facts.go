@@ -10,37 +10,37 @@ import (
 	"strings"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // opens what is checked, as another program would
+	_ "github.com/jackc/pgx/v5/stdlib" // opens the database as another program would
 	_ "github.com/mattn/go-sqlite3"    // the same
 )
 
-// Evidence is what is left of a run that has come to rest.
+// Evidence is the data that is left after a run has ended.
 type Evidence struct {
-	Database string   // with the witness in it; no process has it open
-	Files    []string // that jsonl transports wrote
-	Folders  []Folder // into which dir transports delivered
-	Diaries  []Diary  // of those whom exec and webhook transports called
+	Database string   // with the witness in it; not open in any process
+	Files    []string // written by jsonl transports
+	Folders  []Folder // to which dir transports delivered
+	Diaries  []Diary  // of programs and servers called by exec and webhook transports
 	Events   []Event  // the history
 }
 
-// message is all that is known of one message.
+// message holds everything that is known about one message.
 type message struct {
 	id, sender, recipient, replyTo, token string
 	priority                              int
 	seq                                   int64
-	known                                 bool // the witness saw it being inserted
+	known                                 bool // the witness recorded its insert
 	rows                                  []*row
 	trace                                 []*traced
 	changes                               []*change
-	lines                                 []arrival // in files, and as files
+	lines                                 []arrival // lines in files, and files in folders
 	runs                                  []*run    // in the order in which they began
-	final                                 state     // where the trace ends
-	failedFirst                           int64     // row of the trace in which it first went up the ladder; 0: never
+	final                                 state     // at the end of the trace
+	failedFirst                           int64     // trace row of its first failed attempt; 0: none
 	delivered                             []*traced
-	send                                  *send // that it came of; nil for the engine's own
+	send                                  *send // that created it; nil for Mailroom's own messages
 }
 
-// row is a message as a table has it.
+// row is a message as stored in a table.
 type row struct {
 	table                                             string
 	status, createdAt, deliveredAt, endedAt           string
@@ -68,13 +68,13 @@ type change struct {
 type arrival struct {
 	where     string
 	kind      string // of the transport
-	place     int64  // line, row of the witness, or which one of all
+	place     int64  // line, row of the witness, or position in the folder or diary
 	id        string
 	recipient string
 	token     string
 }
 
-// facts is the evidence, ready to be compared.
+// facts is the evidence, ready for comparison.
 type facts struct {
 	Evidence
 	messages map[string]*message
@@ -270,7 +270,7 @@ func (f *facts) readRows(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// readLines reads a file of lines. A torn line is none.
+// readLines reads a file of lines. A torn line is counted and skipped.
 func (f *facts) readLines(path string) error {
 	content, err := os.ReadFile(path)
 	if err != nil {

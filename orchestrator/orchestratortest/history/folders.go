@@ -9,13 +9,14 @@ import (
 	"strings"
 )
 
-// Folder is where a dir transport delivers an agent's messages to, and where they are moved by whoever takes them away.
+// Folder holds the folder to which a dir transport delivers an agent's messages, and the folder to which the agent's
+// program moves them.
 type Folder struct {
 	Recipient, Inbox, Taken string
 }
 
-// readFolder reads the files of a folder, those that were taken away too, in the order of their modification times:
-// that in which they arrived. One that is not whole has no content that anybody sent.
+// readFolder reads the files of a folder, including those that were moved away, in the order of their modification
+// times, which is the order of arrival. An incomplete file is recorded under its path, which nobody sent as an ID.
 func (f *facts) readFolder(folder Folder) error {
 	type file struct {
 		path, name string
@@ -51,7 +52,7 @@ func (f *facts) readFolder(folder Folder) error {
 			} `json:"payload"`
 		}
 		if json.Unmarshal(content, &l) != nil || l.ID == "" {
-			l.ID = file.path // which nobody sent
+			l.ID = file.path // never sent as an ID
 		}
 		a := arrival{where, "dir", int64(i + 1), l.ID, l.To, l.Payload.Token}
 		f.arrivals[where] = append(f.arrivals[where], a)

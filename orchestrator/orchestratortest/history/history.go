@@ -1,8 +1,9 @@
-// Package history holds a database, and the files that were written from it, to what the processes around it were told.
+// Package history checks a database, and the files written from it, against the answers that the surrounding
+// processes received.
 //
-// A driver writes down a history (Log): who asked for what, what was answered, who was killed. Triggers in the database
-// (Witness) keep a record of every change that does not depend on the engine's own trace. When everything has come to
-// rest, Check compares the history, the record, the trace, the tables and the files with each other.
+// A driver records a history (Log): who requested what, what was answered, and who was killed. Triggers in the
+// database (Witness) record every change, independently of the engine's own trace. When all processes have ended,
+// Check compares the history, the record, the trace, the tables and the files with each other.
 package history
 
 import (
@@ -14,31 +15,31 @@ import (
 	"time"
 )
 
-// Kind is what an event of a history says.
+// Kind is the kind of an event in a history.
 type Kind string
 
 // The events of a history.
 const (
 	Started      Kind = "started"      // a process began
 	Killed       Kind = "killed"       // SIGKILL was sent to it
-	Paused       Kind = "paused"       // SIGSTOP was sent to it; it went on later
-	Ended        Kind = "ended"        // it is gone
-	Asked        Kind = "asked"        // a send is about to be handed over
-	Acknowledged Kind = "acknowledged" // that send answered that it is on disk
-	Unsure       Kind = "unsure"       // that send was answered that the database could not be had: it may be there or not
-	Handed       Kind = "handed"       // a reader was given messages
-	Fault        Kind = "fault"        // an answer or an exit that no process may give
+	Paused       Kind = "paused"       // SIGSTOP was sent to it; it continued later
+	Ended        Kind = "ended"        // it has ended
+	Asked        Kind = "asked"        // a send is about to be requested
+	Acknowledged Kind = "acknowledged" // the send was acknowledged as being on disk
+	Unsure       Kind = "unsure"       // the send failed because the database was unavailable: it may exist or not
+	Handed       Kind = "handed"       // a reader received messages
+	Fault        Kind = "fault"        // an answer or exit status that no process may give
 )
 
-// Event is one thing that happened, as the driver saw it.
+// Event is one event as seen by the driver.
 type Event struct {
-	At        int64    `json:"at"` // ns since 1970; of Asked before, of Acknowledged after the fact
+	At        int64    `json:"at"` // ns since 1970; before a request for Asked, after the answer for Acknowledged
 	Kind      Kind     `json:"kind"`
-	Process   string   `json:"process"`              // its ORCHESTRATOR_INSTANCE_ID, never used twice
-	Lane      string   `json:"lane,omitempty"`       // the sends of one lane follow one another
+	Process   string   `json:"process"`              // its ORCHESTRATOR_INSTANCE_ID, which is never reused
+	Lane      string   `json:"lane,omitempty"`       // the sends of one lane are made one after the other
 	Number    int      `json:"number,omitempty"`     // the send's place in its lane
-	Token     string   `json:"token,omitempty"`      // stands in the payload of the send
-	MessageID string   `json:"message_id,omitempty"` // what the send was told
+	Token     string   `json:"token,omitempty"`      // in the payload of the send
+	MessageID string   `json:"message_id,omitempty"` // the ID in the answer to the send
 	Sender    string   `json:"sender,omitempty"`
 	Recipient string   `json:"recipient,omitempty"`
 	Priority  int      `json:"priority,omitempty"`
@@ -46,7 +47,7 @@ type Event struct {
 	Text      string   `json:"text,omitempty"`
 }
 
-// Log is a history under way: a file with one event per line. Safe for concurrent use.
+// Log is a history that is being recorded: a file with one event per line. It is safe for concurrent use.
 type Log struct {
 	mu     sync.Mutex
 	file   *os.File
@@ -64,7 +65,7 @@ func Create(path string) (*Log, error) {
 	return &Log{file: file, out: bufio.NewWriterSize(file, 1<<20), counts: map[Kind]int{}}, nil
 }
 
-// Add appends an event. One without a time happened now. An error is kept for Close.
+// Add appends an event. An event without a time gets the current time. Close returns the first error.
 func (l *Log) Add(e Event) {
 	if e.At == 0 {
 		e.At = time.Now().UnixNano()
@@ -88,7 +89,7 @@ func (l *Log) Count(kind Kind) int {
 	return l.counts[kind]
 }
 
-// Close writes out what is there and closes the file.
+// Close writes buffered events and closes the file.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// layout is the form of stored times. Source: schema.sql.
+// layout is the format of stored times. Source: schema.sql.
 const layout = "2006-01-02T15:04:05.000Z"
 
 // pair is a sender and a recipient.
 type pair struct{ sender, recipient string }
 
-// leases plays the witness's record of leases in order, and the trace's.
+// leases checks the witness's record of leases in order, and the trace's.
 func (c *checker) leases() {
 	held := map[string]string{}           // message to token
-	pairs := map[pair]map[string]string{} // pair to messages that are leased, and their tokens
+	pairs := map[pair]map[string]string{} // pair to its leased messages and their tokens
 	for _, w := range c.changes {
 		if w.change != "update" && w.change != "delete" {
 			continue
@@ -53,10 +53,10 @@ func (c *checker) leases() {
 	c.tracedLeases()
 }
 
-// tracedLeases looks for overlapping leases in the trace alone. A claim's rows stand together, but on a server, where
-// others may write at the same time.
+// tracedLeases finds overlapping leases from the trace alone. The rows of a claim are consecutive, except on a
+// server, where other processes may write at the same time.
 func (c *checker) tracedLeases() {
-	live := map[pair]map[string]int64{} // messages that are leased, and the first row of their claim
+	live := map[pair]map[string]int64{} // leased messages, and the first row of their claim
 	claims := map[string]int64{}
 	var claim int64
 	var before *traced
@@ -104,12 +104,12 @@ func endsLease(t *traced) bool {
 	return false
 }
 
-// ladder checks the waits between attempts, and that the last attempt was the last.
+// ladder checks the delays between attempts, and that no attempt followed the last one.
 func (c *checker) ladder() {
 	for _, id := range c.ids {
 		m := c.messages[id]
 		want := "" // when the next attempt is due
-		times := 0 // that it was put off
+		times := 0 // how often it was put off
 		for i, t := range m.trace {
 			var next *traced
 			if i+1 < len(m.trace) {
@@ -140,8 +140,8 @@ func (c *checker) ladder() {
 	}
 }
 
-// planned returns the change, as the witness saw it, by which a message went up the ladder where its trace says so, nil
-// if there is none. next is the row of its trace behind that, or nil.
+// planned returns the change recorded by the witness in which a message got its next attempt, for the trace row t, or
+// nil if there is none. next is the following row of the message's trace, or nil.
 func (m *message) planned(t, next *traced) *change {
 	for _, w := range m.changes {
 		if w.change == "update" && w.status == "retry" && w.traced >= t.id && (next == nil || w.traced < next.id) {
@@ -165,7 +165,7 @@ func (c *checker) rung(m *message, t *traced, w *change) string {
 	}
 	rung := c.rungs[min(max(t.attempt, 1)-1, len(c.rungs)-1)]
 	if strings.Contains(t.err, asks) {
-		rung = slices.Max(c.rungs) // what it asks for is longer than this
+		rung = slices.Max(c.rungs) // the recipient asked for a longer wait than this
 	}
 	want := at.Add(rung).Format(layout)
 	switch {
@@ -180,8 +180,8 @@ func (c *checker) rung(m *message, t *traced, w *change) string {
 	return want
 }
 
-// later returns when a message that its recipient put off must be due, and checks that it says so: after the waits of
-// the ladder, the last of them again and again.
+// later returns when a message that its recipient put off must be due, and checks the time in the trace. The delays
+// are those of the retry schedule; the last one repeats.
 func (c *checker) later(m *message, t *traced, times int) string {
 	at, err := time.Parse(layout, t.at)
 	if err != nil {
@@ -196,7 +196,7 @@ func (c *checker) later(m *message, t *traced, times int) string {
 	return want
 }
 
-// lastAttempt checks that nothing was given up before its last attempt, unless its recipient refuses it.
+// lastAttempt checks that no message was given up before its last attempt, unless its recipient rejected it.
 func (c *checker) lastAttempt(m *message, t *traced) {
 	if t.attempt != c.retries+1 && !strings.Contains(t.err, cannotTell) && !strings.Contains(t.err, refuses) {
 		c.violated("ladder", "%s was given up after attempt %d of %d (message_trace row %d): %s", m.id, t.attempt,

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// What the texts of some events begin with, hold (cannotTell, refuses, asks) or end with (foundLater). Source: package
-// orchestrator.
+// Texts at the start of some events, within them (cannotTell, refuses, asks) or at their end (foundLater). Source:
+// package orchestrator.
 const (
 	ranOut     = "the lease of "
 	givenBack  = "given back"
@@ -25,7 +25,7 @@ const (
 	manyDied   = "the delivering process died "
 )
 
-// state is a message as its trace tells it.
+// state is the state of a message according to its trace.
 type state struct {
 	begun                                            bool
 	place                                            string // "", agent_message, agent_message_archive, gone
@@ -34,7 +34,7 @@ type state struct {
 	retries, crashes                                 int
 }
 
-// attempt is the number of the attempt that would be made now.
+// attempt returns the number of the attempt that would be made now.
 func (s *state) attempt() int {
 	switch s.status {
 	case "pending":
@@ -45,14 +45,15 @@ func (s *state) attempt() int {
 	return 0
 }
 
-// isNote reports whether an attempt_failed is told beside another event that says what became of the message: it was
-// given up, or the fallback took it.
+// isNote reports whether an attempt_failed event accompanies another event with the outcome: the message was given
+// up, or delivered by the fallback.
 func (t *traced) isNote(next *traced) bool {
 	return t.from == t.to && next != nil && next.at == t.at &&
 		(next.event == "failed" || next.event == "delivered" && strings.HasPrefix(next.err, byFallback))
 }
 
-// apply takes one event. next is the event of the same message behind it, or nil. The text says what does not fit.
+// apply applies one event to the state. next is the following event of the same message, or nil. wrong describes a
+// contradiction; "" if there is none.
 func (s *state) apply(t, next *traced) (wrong string) {
 	switch t.event {
 	case "created", "adopted":
@@ -109,7 +110,7 @@ func (s *state) apply(t, next *traced) (wrong string) {
 	return wrong
 }
 
-// begin takes the first event, or an adoption.
+// begin applies the first event, or an adoption.
 func (s *state) begin(t *traced) (wrong string) {
 	if s.begun {
 		return "it had begun before"
@@ -121,7 +122,7 @@ func (s *state) begin(t *traced) (wrong string) {
 	return ""
 }
 
-// end takes a change of status, which ends a lease.
+// end applies a change of status, which ends a lease.
 func (s *state) end(t *traced) {
 	switch {
 	case t.event == "replayed":
@@ -144,8 +145,8 @@ func (s *state) release(t *traced) {
 	}
 }
 
-// replay plays the trace of every message, compares it with what the witness saw at each step, and in the end with the
-// table.
+// replay replays the trace of every message, and compares it with the witness's record at each step and with the
+// table at the end.
 func (c *checker) replay() {
 	c.whole()
 	for _, id := range c.ids {
@@ -171,7 +172,7 @@ func (c *checker) replay() {
 	c.counted("state", len(c.changes)+len(c.ids))
 }
 
-// remember keeps what other checks ask for.
+// remember stores facts that other checks use.
 func (c *checker) remember(m *message, t, next *traced) {
 	switch {
 	case t.event == "attempt_failed":
@@ -191,7 +192,7 @@ func (c *checker) remember(m *message, t, next *traced) {
 	}
 }
 
-// whole looks at the trace as a list: rows are never deleted one by one, and times never go back.
+// whole checks the trace as a list: no row is missing, and times never go backward.
 func (c *checker) whole() {
 	if onServer(c.Database) {
 		c.wholeOnServer()
@@ -213,12 +214,12 @@ func (c *checker) whole() {
 	}
 }
 
-// askew is by how much the times of one message may go back on a server. Each transaction reads the clock when it
-// begins, and others may commit until it reads what they wrote.
+// askew is how far the times of one message may go backward on a server. Each transaction reads the clock when it
+// begins, and others may commit before it reads their changes.
 const askew = 5 * time.Second
 
-// wholeOnServer is whole where others write at the same time: the times of one message hardly go back, and the witness
-// has seen no row go.
+// wholeOnServer checks the trace on a server, where other processes write at the same time: the times of one message
+// go backward by at most askew, and the witness recorded no changed or deleted row.
 func (c *checker) wholeOnServer() {
 	for _, w := range c.changes {
 		if w.change == "untrace" {
@@ -238,8 +239,8 @@ func (c *checker) wholeOnServer() {
 	}
 }
 
-// compareChanges compares the state before the trace's row upTo with what the witness saw until then, and returns what
-// is left. The insert of a row comes before its trace, all other changes behind theirs.
+// compareChanges compares the state before the trace row upTo with the witness's record up to then, and returns the
+// remaining changes. The insert of a row precedes its trace; all other changes follow theirs.
 func (c *checker) compareChanges(m *message, s *state, changes []*change, upTo int64) []*change {
 	for len(changes) > 0 && changes[0].traced < upTo {
 		w := changes[0]
@@ -261,7 +262,7 @@ func (c *checker) compareChanges(m *message, s *state, changes []*change, upTo i
 	return changes
 }
 
-// compareTable compares where the trace ends with where the row is.
+// compareTable compares the state at the end of the trace with the table.
 func (c *checker) compareTable(m *message) {
 	s := &m.final
 	tables := make([]string, len(m.rows))

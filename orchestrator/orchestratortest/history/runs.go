@@ -10,28 +10,28 @@ import (
 	"time"
 )
 
-// Diary is what those wrote down that an exec or webhook transport called for one agent: a line when a run begins,
-// which is one command or one request, and one before it answers.
+// Diary is written by the programs or servers that an exec or webhook transport calls for one agent. A run is one
+// command or one request. It writes a line when it begins, and one before it answers.
 type Diary struct {
 	Recipient, Path string
 	Kind            string // exec or webhook
 }
 
-// Entry is a line of a diary. A run that was ended from outside writes no second one.
+// Entry is a line of a diary. A run that was ended from outside writes no second line.
 type Entry struct {
 	At        int64  `json:"at"`  // ns since 1970
-	Run       string `json:"run"` // never used twice
+	Run       string `json:"run"` // never reused
 	Ended     bool   `json:"ended,omitempty"`
-	MessageID string `json:"message_id,omitempty"` // as the run was told it
+	MessageID string `json:"message_id,omitempty"` // as passed to the run
 	Token     string `json:"token,omitempty"`      // in the payload
-	Status    int    `json:"status,omitempty"`     // with which it ended; 0 of a webhook: without an answer
+	Status    int    `json:"status,omitempty"`     // exit or HTTP status; for a webhook, 0 is no answer
 }
 
 // Write appends the entry to a diary, durably.
 func (e Entry) Write(file *os.File) error {
 	line, err := json.Marshal(e)
 	if err == nil {
-		_, err = file.Write(append(line, '\n')) // one write of a file that is open for appending
+		_, err = file.Write(append(line, '\n')) // one write to a file opened for appending
 	}
 	if err == nil {
 		err = file.Sync()
@@ -41,19 +41,19 @@ func (e Entry) Write(file *os.File) error {
 
 // run is one command or request.
 type run struct {
-	Entry        // of its beginning
+	Entry        // of its start
 	ended bool   // by itself
-	as    answer // once it ended
+	as    answer // after it ended
 }
 
 // diary is a Diary that was read.
 type diary struct {
 	Diary
 	runs   []*run
-	beside [][2]*run // that began while the other went on, which it came to an end of later
+	beside [][2]*run // pairs of overlapping runs: the second began first and ended after the first began
 }
 
-// answer is what a run says of its message.
+// answer is the outcome that a run reports for its message.
 type answer int
 
 const (
@@ -63,7 +63,7 @@ const (
 	notNow
 )
 
-// answerOf reads a status. Source: docs/transports.md.
+// answerOf converts a status to an answer. Source: docs/transports.md.
 func answerOf(kind string, status int) answer {
 	switch {
 	case kind == "exec" && status == 0, kind == "webhook" && status/100 == 2:
@@ -77,7 +77,7 @@ func answerOf(kind string, status int) answer {
 	return failed
 }
 
-// readDiary reads a diary. A torn line is none: its run was ended from outside.
+// readDiary reads a diary. A torn line is counted and skipped: its run was ended from outside.
 func (f *facts) readDiary(d Diary) error {
 	content, err := os.ReadFile(d.Path)
 	if err != nil && !os.IsNotExist(err) {
@@ -105,7 +105,7 @@ func (f *facts) readDiary(d Diary) error {
 			places[r] = [2]int{places[r][0], number}
 		}
 	}
-	var last *run // of those that began so far, the one that ends last
+	var last *run // of the runs so far, the one that ends last
 	for _, r := range read.runs {
 		if last != nil && places[last][1] > places[r][0] {
 			read.beside = append(read.beside, [2]*run{r, last})
@@ -153,9 +153,9 @@ func (c *checker) runs() {
 	}
 }
 
-// endsAttempt reports whether an event ends an attempt without a delivery, and whether nobody heard then what it had
-// come to. A message is given up beside the failure of its last attempt, and after too many crashes without another
-// one.
+// endsAttempt reports whether an event ends an attempt without a delivery, and whether the result of the attempt was
+// lost. If a message is given up after its last attempt, only the failure counts, not the giving up; the event after
+// too many crashes does not count.
 func endsAttempt(t *traced) (ends, lost bool) {
 	switch t.event {
 	case "attempt_failed":
@@ -167,7 +167,7 @@ func endsAttempt(t *traced) (ends, lost bool) {
 	return false, false
 }
 
-// again: before each run but the first, an attempt had ended without a delivery.
+// again checks that before each run except the first, an attempt had ended without a delivery.
 func (c *checker) again(m *message) {
 	for i, r := range m.runs {
 		ended := 0
@@ -184,7 +184,8 @@ func (c *checker) again(m *message) {
 	}
 }
 
-// asTold: what the runs answered is what the trace says, as often, but for attempts that were lost on their way back.
+// asTold checks that the answers of the runs agree with the trace in kind and number, except for attempts whose
+// results were lost.
 func (c *checker) asTold(m *message) {
 	said, told := map[answer]int{}, map[answer]int{}
 	silent, lost := 0, 0

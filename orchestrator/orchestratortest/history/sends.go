@@ -6,17 +6,17 @@ import (
 	"slices"
 )
 
-// send is one send of the history. It may have been asked for by several processes, with one idempotency key.
+// send is one send of the history. Several processes may have requested it, with one idempotency key.
 type send struct {
 	asked   Event
-	by      []string // processes that asked
-	ids     []string // that they were told
-	toldAt  int64    // when first
-	unsure  bool     // the answer of one of them left it open
-	message *message // that has its token
+	by      []string // processes that requested it
+	ids     []string // IDs in their answers
+	toldAt  int64    // when it was first acknowledged
+	unsure  bool     // one of the answers left the outcome open
+	message *message // the message with its token
 }
 
-// sends compares what was acknowledged with what there is.
+// sends compares the acknowledged sends with the existing messages.
 func (c *checker) sends() {
 	byToken := c.collect()
 	for _, id := range c.ids {
@@ -82,7 +82,7 @@ func (c *checker) collect() map[string]*send {
 	return byToken
 }
 
-// asSent compares a message with what was asked for.
+// asSent compares a message with its send.
 func (c *checker) asSent(s *send) {
 	m, a := s.message, s.asked
 	got := fmt.Sprintf("from %s to %s with priority %d", m.sender, m.recipient, m.priority)
@@ -97,8 +97,8 @@ func (c *checker) asSent(s *send) {
 	}
 }
 
-// answered checks that an acknowledged send is there, and that only those who were killed, or could not have the
-// database, got no answer.
+// answered checks that an acknowledged send exists, and that only processes that were killed or could not use the
+// database got no answer.
 func (c *checker) answered(s *send, killed map[string]bool) {
 	if len(s.ids) == 0 {
 		if s.unsure {
@@ -126,7 +126,8 @@ func (c *checker) answered(s *send, killed map[string]bool) {
 	}
 }
 
-// inLanes: the sends of a lane stand in the order in which they were made, but for those that had to be made once more.
+// inLanes checks that the sends of a lane are in the order in which they were made, except for those with an open
+// outcome.
 func (c *checker) inLanes(list []*send) {
 	lanes := map[string][]*send{}
 	for _, s := range list {
@@ -146,7 +147,7 @@ func (c *checker) inLanes(list []*send) {
 	}
 }
 
-// inTime: across all processes, what was acknowledged before another send was asked for stands before it.
+// inTime checks across all processes that a send that was acknowledged before another was requested precedes it.
 func (c *checker) inTime(byAsked []*send) {
 	var told []*send
 	for _, s := range byAsked {
@@ -155,7 +156,7 @@ func (c *checker) inTime(byAsked []*send) {
 		}
 	}
 	slices.SortFunc(told, func(a, b *send) int { return cmp.Compare(a.toldAt, b.toldAt) })
-	var last *send // with the highest seq of those acknowledged so far
+	var last *send // the one with the highest seq acknowledged so far
 	for _, s := range byAsked {
 		if s.message == nil {
 			continue

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// witness keeps a record of its own of every change to a message and to an inbox, within the transaction that makes it.
-// traced is the last row of message_trace at that moment: the engine writes the trace of a change before the change
-// itself, so that the trace up to there must tell of it.
+// witnessOfFile records every change to a message or an inbox, within the transaction that makes the change. traced
+// is the last row of message_trace at that time. The engine writes the trace of a change before the change itself, so
+// the trace up to that row must include the change.
 const witnessOfFile = `
 	CREATE TABLE IF NOT EXISTS witness (
 	    id              INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -65,8 +65,8 @@ const witnessOfFile = `
 	    	OLD.recipient);
 	END`
 
-// witnessOfServer is the witness in a database on a PostgreSQL server. It also sees a row of the trace go or change:
-// its numbers have gaps there, which say nothing.
+// witnessOfServer is the witness in a database on a PostgreSQL server. It also records changed or deleted trace rows,
+// because gaps in their numbers are normal there.
 const witnessOfServer = `
 	CREATE TABLE IF NOT EXISTS witness (
 	    id              bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -129,10 +129,10 @@ const witnessOfServer = `
 	CREATE OR REPLACE TRIGGER witness_untrace AFTER UPDATE
 		OR DELETE ON message_trace FOR EACH ROW EXECUTE FUNCTION witness('untrace')`
 
-// onServer reports whether a database is on a PostgreSQL server, and named by its address.
+// onServer reports whether a database is on a PostgreSQL server, given by its address.
 func onServer(database string) bool { return strings.HasPrefix(database, "postgres://") }
 
-// Witness sets the witness up in a database that holds no messages yet.
+// Witness sets up the witness in a database without messages.
 func Witness(ctx context.Context, database string) error {
 	if onServer(database) {
 		return execute(ctx, database, witnessOfServer)
@@ -140,15 +140,15 @@ func Witness(ctx context.Context, database string) error {
 	return execute(ctx, database, witnessOfFile)
 }
 
-// Dismiss removes the witness's triggers from a file, so that a test can change a database behind its back.
+// Dismiss removes the witness's triggers from a file, so that a test can change the database without a record.
 func Dismiss(ctx context.Context, path string) error {
 	return execute(ctx, path, `
 		DROP TRIGGER IF EXISTS witness_insert; DROP TRIGGER IF EXISTS witness_update; DROP TRIGGER IF EXISTS witness_delete;
 		DROP TRIGGER IF EXISTS witness_inbox; DROP TRIGGER IF EXISTS witness_uninbox`)
 }
 
-// OpenPlain opens a database the way another program does: it knows nothing of the engine. It waits for locks for as
-// long as patience. Parameters are $1, $2, ... in their order, which both kinds of databases understand.
+// OpenPlain opens a database as a program without the engine does. It waits up to patience for locks. Parameters are
+// $1, $2, ... in order, which both kinds of databases accept.
 func OpenPlain(database string, patience time.Duration) (*sql.DB, error) {
 	driver, address := "sqlite3",
 		fmt.Sprintf("file:%s?mode=rw&_sync=FULL&_busy_timeout=%d", database, patience.Milliseconds())
@@ -159,7 +159,7 @@ func OpenPlain(database string, patience time.Duration) (*sql.DB, error) {
 		}
 		query := u.Query()
 		if past, err := url.Parse(query.Get("direct")); query.Has("direct") && err == nil {
-			// a pooler takes no settings
+			// A pooler accepts no settings.
 			schema := query.Get("search_path")
 			u, query = past, past.Query()
 			query.Set("search_path", schema)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// door is a way by which a reader gets its mail.
+// door is a way in which a reader receives mail.
 type door struct {
 	name     string
 	way      func(o *office, d *door, v *visit) (outcome, error)
@@ -16,46 +16,46 @@ type door struct {
 	tool     string                             // of MCP, or command of HTTP
 	args     func(o *office, a *agent) string   // JSON
 	posts    bool                               // it shows posts of the thread
-	arriving bool                               // nothing is there when it begins
+	arriving bool                               // no message is there when it begins
 
 	kills, late atomic.Int64
 
 	mu      sync.Mutex
-	typical time.Duration // from the beginning to the whole answer
+	typical time.Duration // from the beginning to the complete answer
 }
 
-// visit is what happens to one reader.
+// visit is the plan for one reader.
 type visit struct {
 	*agent
 	random *rand.Rand
-	stuck  bool          // nobody reads what it writes before it is killed
+	stuck  bool          // its output is not read before it is killed
 	spared bool          // it is not killed
-	before time.Duration // of an arriving message: how long the reader waits for it
-	moment time.Duration // of the kill, from the beginning, or from when the message is sent for which it waits
+	before time.Duration // for an arriving message: how long the reader waits first
+	moment time.Duration // when to kill it, from its start or from the send of the arriving message
 }
 
-// answer is what somebody wrote for an agent; whole says that a parser takes it.
+// answer is output for an agent. whole is set if a parser accepts it.
 type answer struct {
 	agent string
 	text  []byte
 	whole bool
 }
 
-// outcome is what came of a reader.
+// outcome is the result of one reader.
 type outcome struct {
 	answers []answer
-	killed  bool          // before it had ended
-	took    time.Duration // until the whole answer was there; 0 if it never was
+	killed  bool          // killed before it had ended
+	took    time.Duration // until the complete answer was there; 0 if it never was
 }
 
-// patience is how long a reader may take that is not killed.
+// patience is how long a reader that is not killed may take.
 const patience = time.Minute
 
-// usual is how long a reader is taken to need before the first one was measured.
+// usual is the assumed duration of a reader before the first one was measured.
 const usual = 100 * time.Millisecond
 
-// draw decides what happens to the next reader. Most moments are late ones, when there is something to lose; some lie
-// behind the end.
+// draw plans the next reader. Most kills are late in its run, when there are messages to lose; some are after its
+// end.
 func (d *door) draw(o *office, random *rand.Rand) visit {
 	v := visit{agent: o.agents[random.IntN(len(o.agents))], random: random, stuck: random.IntN(3) == 0}
 	part := 0.35 + 0.75*random.Float64()
@@ -70,7 +70,7 @@ func (d *door) draw(o *office, random *rand.Rand) visit {
 	return v
 }
 
-// window is how long a reader takes at this door.
+// window returns how long a reader takes at this door.
 func (d *door) window() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -80,7 +80,7 @@ func (d *door) window() time.Duration {
 	return d.typical
 }
 
-// learn corrects what is taken for typical by what a reader did.
+// learn adjusts the typical duration to the result of a reader.
 func (d *door) learn(v *visit, out *outcome) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -95,7 +95,7 @@ func (d *door) learn(v *visit, out *outcome) {
 	}
 }
 
-// Words and arguments that several doors share.
+// Command-line words and arguments that several doors share.
 func asAgent(words ...string) func(*office, *agent) []string {
 	return func(_ *office, a *agent) []string { return append(words, "--as", a.name) }
 }
@@ -110,7 +110,7 @@ func waitOf(seconds int) func(*office, *agent) string {
 	return func(_ *office, a *agent) string { return fmt.Sprintf(`{"recipient":%q,"timeout":%d}`, a.name, seconds) }
 }
 
-// allDoors are all doors by which a reader marks mail as read.
+// allDoors returns all doors at which a reader marks mail as read.
 func allDoors() []*door {
 	return []*door{
 		{name: "read", way: byCommand, words: func(_ *office, a *agent) []string { return []string{"read", a.name} }},

@@ -43,7 +43,7 @@ func (o *office) startDaemon() (*daemon, error) {
 	return d, nil
 }
 
-// stop kills the daemon, or asks it to end if it is spared, which it must do with status 0.
+// stop kills the daemon. If the daemon is spared, stop asks it to end, which it must do with status 0.
 func (d *daemon) stop(spared bool) error {
 	if spared {
 		d.cmd.Process.Signal(syscall.SIGTERM)
@@ -53,7 +53,7 @@ func (d *daemon) stop(spared bool) error {
 	return errors.Join(err, d.out.Close())
 }
 
-// request makes the request of a door.
+// request builds the request of a door.
 type request func(o *office, d *door, a *agent) string
 
 func post(path, token, body string) string {
@@ -70,12 +70,12 @@ func requestOfTool(o *office, d *door, a *agent) string {
 	return post("/mcp", a.token, callOf(o, d, a))
 }
 
-// client is a connection with a request on it.
+// client is a connection with one request.
 type client struct {
 	conn    *net.TCPConn
 	agent   *agent
 	began   time.Time
-	over    chan struct{} // closed when the server has ended its direction
+	over    chan struct{} // closed when the server has closed its direction
 	reading sync.WaitGroup
 	text    []byte
 }
@@ -90,16 +90,16 @@ func (d *daemon) ask(a *agent, request string) (*client, error) {
 	return c, err
 }
 
-// read reads until the server has ended its direction.
+// read reads until the server has closed its direction.
 func (c *client) read() {
 	c.text, _ = io.ReadAll(c.conn)
 	close(c.over)
 }
 
-// errBusy is the refusal of a request that had not had its turn when the daemon ended.
+// errBusy is the error for a request that was still waiting for its turn when the daemon ended.
 var errBusy = errors.New("the daemon was busy")
 
-// answers are what came over the connection. Error: the request was refused.
+// answers returns the answers received over the connection. Error: the request was rejected.
 func (c *client) answers() (list []answer, err error) {
 	res, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(c.text)), nil)
 	if err != nil {
@@ -130,7 +130,7 @@ func (c *client) answers() (list []answer, err error) {
 	}
 }
 
-// byClient is a request to the daemon whose client breaks the connection.
+// byClient makes a request to the daemon and breaks the client's connection.
 func byClient(request request) func(o *office, d *door, v *visit) (outcome, error) {
 	return func(o *office, d *door, v *visit) (out outcome, err error) {
 		c, err := o.daemon.ask(v.agent, request(o, d, v.agent))
@@ -158,7 +158,7 @@ func byClient(request request) func(o *office, d *door, v *visit) (outcome, erro
 		if !out.killed || len(c.text) > 0 {
 			var refused error
 			out.answers, refused = c.answers()
-			if !out.killed { // who has gone gets what there is
+			if !out.killed { // a client that broke the connection gets whatever there is
 				err = errors.Join(err, refused)
 			}
 		}
@@ -166,8 +166,9 @@ func byClient(request request) func(o *office, d *door, v *visit) (outcome, erro
 	}
 }
 
-// byDeserter is a request to the daemon whose client closes the connection while nothing is there; then something is
-// sent. It has an agent of its own, so that nothing can come before: what was on its way would be lost unseen.
+// byDeserter makes a request to the daemon, closes the client's connection while there is no message, and then sends
+// one. It uses a separate agent, so that no message can be sent earlier: a message in transit would be lost without a
+// trace.
 func byDeserter(request request) func(o *office, d *door, v *visit) (outcome, error) {
 	return func(o *office, d *door, v *visit) (out outcome, err error) {
 		o.deserting.Lock()
@@ -187,10 +188,10 @@ func byDeserter(request request) func(o *office, d *door, v *visit) (outcome, er
 	}
 }
 
-// atOnce is how many requests a daemon that is killed may have.
+// atOnce is the most requests to a daemon that is killed.
 const atOnce = 3
 
-// byDaemon are requests to a daemon of their own, which is killed.
+// byDaemon makes requests to a separate daemon, which is killed.
 func byDaemon(request request) func(o *office, d *door, v *visit) (outcome, error) {
 	return func(o *office, d *door, v *visit) (out outcome, err error) {
 		s, err := o.startDaemon()

@@ -1,21 +1,21 @@
-// Package kills lets readers take mail by every door of the program, kills them with SIGKILL at random moments, and
-// holds what is marked as read at the end to what they had written until then. It uses the program as a black box, so
-// that it measures any version of it.
+// Package kills runs readers that receive mail in every way that the program offers, and kills them with SIGKILL at
+// random moments. At the end it compares the messages marked as read with the output that the readers had written. It
+// uses the program as a black box, so it can test any version of it.
 //
 // # What counts as shown
 //
-// An answer was written when the kernel had taken all of it: the harness holds the other end of each pipe and
-// connection, and reads what is in there after the kill. A message is shown when it stands in an answer that is whole:
-// a JSON document, a line of JSON-RPC, an event of an HTTP stream. What stands in an answer that was cut off is not
-// shown, since no parser takes it; the report counts it apart.
+// An answer was written when the kernel had accepted all of it. The harness holds the other end of each pipe and
+// connection, and reads the buffered data after the kill. A message is shown if it is in a complete answer: a JSON
+// document, a line of JSON-RPC, an event of an HTTP stream. A message in an answer that was cut off is not shown,
+// since no parser accepts the answer; the report counts it separately.
 //
-// A client of HTTP breaks its connection by ending its own direction of it, and reads on: so nothing that the server's
-// kernel has taken is lost on the way, and what comes of the race is always known. A client that closes both directions
-// has an agent of its own, to whom nothing is sent before.
+// An HTTP client breaks its connection by closing its own direction, and continues to read. So no data that the
+// server's kernel accepted is lost in transit, and the outcome of the race is always known. A client that closes both
+// directions has a separate agent, to which nothing is sent earlier.
 //
-// At the end all processes are gone. Then each agent reads until nothing comes any more, without waiting: whatever a
-// dead reader had must be unread again by then. A message that nobody was shown is an error, be it that it is marked as
-// read or that it is stuck.
+// At the end all processes have ended. Then each agent reads without waiting until there are no more messages:
+// messages of a dead reader must be unread again by then. A message that was shown to nobody is an error, whether it
+// is marked as read or stuck.
 package kills
 
 import (
@@ -32,20 +32,20 @@ import (
 	"time"
 )
 
-// Config says what to run. Seed decides who is killed when, and by which door; how the processes' work falls together
-// is the machine's affair.
+// Config configures a run. Seed determines which reader is killed when, and at which door; how the processes
+// interleave depends on the machine.
 type Config struct {
 	Seed     uint64
-	Kills    int       // how many readers to kill; before, one lives at each door
-	Readers  int       // how many there are at once
-	Folder   string    // for everything that is written
+	Kills    int       // how many readers to kill; before that, one runs unharmed at each door
+	Readers  int       // how many run at the same time
+	Folder   string    // for all files
 	Program  []string  // the program under test, with its first arguments
-	Database string    // address of an empty place on a PostgreSQL server; "": a file in the folder
-	Doors    string    // only doors whose names begin so; "": all
-	Log      io.Writer // what goes on, for people; nil: nothing
+	Database string    // address of an empty database on a PostgreSQL server; "": a file in the folder
+	Doors    string    // only doors with this prefix; "": all
+	Log      io.Writer // progress for people; nil: none
 }
 
-// agents is how many agents the readers read for, so that two of them often read for the same one.
+// agents is how many agents the readers read for. It is small, so that two readers often read for the same agent.
 const agents = 3
 
 // office is one run.
@@ -57,7 +57,7 @@ type office struct {
 	agents []*agent                // that take part in the thread
 	thread string                  // a thread of all agents
 	doors  []*door
-	daemon *daemon // of the clients that break their connections
+	daemon *daemon // for clients that break their connections
 	feeder *feeder
 	mail   mail
 
@@ -68,11 +68,11 @@ type office struct {
 	killed atomic.Int64
 }
 
-// agent is one for whom readers read.
+// agent is an agent for which readers read.
 type agent struct{ name, token string }
 
-// Run makes a run. An error means that it could not be made, or that a reader failed that was not killed; the folder
-// stays as it is.
+// Run performs a run. An error means that the run could not be performed, or that a reader failed that was not
+// killed. The folder is kept.
 func Run(ctx context.Context, c Config) (report Report, err error) {
 	began := time.Now()
 	o := &office{Config: c, db: c.Database}
@@ -113,7 +113,7 @@ func Run(ctx context.Context, c Config) (report Report, err error) {
 	return report, o.mail.judge(ctx, o.db, &report)
 }
 
-// prepare makes the database, the agents and their thread, and starts who sends and the daemon.
+// prepare creates the database, the agents and their thread, and starts the sending process and the daemon.
 func (o *office) prepare() error {
 	if _, err := o.command("--db", o.db, "init"); err != nil {
 		return err
@@ -155,7 +155,7 @@ func (o *office) prepare() error {
 	return err
 }
 
-// add makes an agent, with a token.
+// add creates an agent with a token.
 func (o *office) add(name string) (*agent, error) {
 	if _, err := o.command("agent", "add", name); err != nil {
 		return nil, err
@@ -165,7 +165,7 @@ func (o *office) add(name string) (*agent, error) {
 	return &agent{name, issued.Token}, err
 }
 
-// close ends the processes that are still there, in order.
+// close ends the remaining processes, in order.
 func (o *office) close() (err error) {
 	if o.daemon != nil {
 		err = o.daemon.stop(true)
@@ -176,7 +176,7 @@ func (o *office) close() (err error) {
 	return err
 }
 
-// read lets readers take mail by one door after the other, until enough of them were killed.
+// read runs readers at one door after the other, until enough of them were killed.
 func (o *office) read(random *rand.Rand) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -199,14 +199,14 @@ func (o *office) read(random *rand.Rand) {
 	}
 }
 
-// measure lets one reader live, to find out how long it takes at a door.
+// measure runs one reader to its end, to measure how long it takes at a door.
 func (o *office) measure(d *door) error {
 	v := d.draw(o, rand.New(rand.NewPCG(o.Seed, 1<<32)))
 	v.stuck, v.spared, v.moment = false, true, patience
 	return o.round(d, v)
 }
 
-// round sends what a reader is to find, lets it read, and kills it.
+// round sends messages to a reader, runs it, and kills it.
 func (o *office) round(d *door, v visit) error {
 	if !d.arriving {
 		if err := o.feed(d, &v); err != nil {
@@ -234,7 +234,7 @@ func (o *office) round(d *door, v visit) error {
 	return nil
 }
 
-// drain lets an agent read until nothing is left.
+// drain reads for an agent until there are no more messages.
 func (o *office) drain(a *agent) error {
 	doors := [][]string{{"read", a.name, "--batch-size", "100"}}
 	if a != o.deserter {
@@ -254,12 +254,12 @@ func (o *office) drain(a *agent) error {
 	return nil
 }
 
-// environment is that of the program's processes.
+// environment returns the environment of the program's processes.
 func (o *office) environment() []string {
 	return append(os.Environ(), "MAILROOM_DB="+o.db, "MAILROOM_AGENT=", "HOME="+o.Folder, "XDG_STATE_HOME=")
 }
 
-// pause waits, and reports false when ctx ended first.
+// pause waits for d, and reports whether ctx is still active.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

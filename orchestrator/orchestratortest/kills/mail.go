@@ -17,17 +17,17 @@ import (
 	"mailroom/orchestrator/orchestratortest/history"
 )
 
-// writer sends all mail.
+// writer is the sender of all mail.
 const writer = "writer"
 
-// mail is what was sent, and to whom it was shown. It is safe for concurrent use.
+// mail records which messages were sent, and to whom they were shown. It is safe for concurrent use.
 type mail struct {
 	mu    sync.Mutex
 	last  int
 	fates map[fateKey]*fate
 }
 
-// fateKey is a message for one agent. Its number begins and ends its text.
+// fateKey identifies a message for one agent. The text of the message begins and ends with its number.
 type fateKey struct {
 	agent  string
 	number int
@@ -37,10 +37,10 @@ type fate struct {
 	id      string
 	post    bool
 	shown   int
-	glimpse int // times that it stood in an answer that was cut off behind it
+	glimpse int // how often it was in an answer that was cut off after it
 }
 
-// next returns the number of a message and its text of about that many bytes.
+// next returns the number of a message and its text of about size bytes.
 func (m *mail) next(size int) (number int, text string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -48,7 +48,7 @@ func (m *mail) next(size int) (number int, text string) {
 	return m.last, fmt.Sprintf("kt%db %s kt%de", m.last, strings.Repeat("letter ", size/7), m.last)
 }
 
-// sent notes a message that is on disk.
+// sent records a message that is on disk.
 func (m *mail) sent(number int, id string, post bool, agents ...*agent) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -76,7 +76,7 @@ var (
 	ends   = regexp.MustCompile(`kt(\d+)e`)
 )
 
-// shown notes what an agent was shown, and returns how many messages that were.
+// shown records the messages that an agent was shown, and returns their number.
 func (m *mail) shown(a answer) int {
 	marks := begins
 	if !a.whole {
@@ -107,7 +107,7 @@ func (m *mail) shown(a answer) int {
 	return len(numbers)
 }
 
-// judge completes a report: it looks what has become of each message in the table, as another program does.
+// judge completes a report with the state of each message in the table, which it reads as another program does.
 func (m *mail) judge(ctx context.Context, database string, r *Report) error {
 	db, err := history.OpenPlain(database, 30*time.Second)
 	if err != nil {
@@ -153,7 +153,7 @@ func (m *mail) judge(ctx context.Context, database string, r *Report) error {
 	return rows.Err()
 }
 
-// feeder is a process that sends.
+// feeder is a process that sends messages.
 type feeder struct {
 	mu  sync.Mutex
 	cmd *exec.Cmd
@@ -181,7 +181,7 @@ func (f *feeder) stop() error {
 	return f.cmd.Wait()
 }
 
-// send sends texts to an agent, and returns the ids of the messages when they are on disk.
+// send sends texts to an agent, and returns the message IDs when the messages are on disk.
 func (f *feeder) send(to string, texts []string) (ids []string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -208,7 +208,7 @@ func (f *feeder) send(to string, texts []string) (ids []string, err error) {
 	return ids, nil
 }
 
-// feed sends what a reader is to find: a few messages, long ones for a reader that is to get stuck.
+// feed sends a few messages for a reader, or long ones for a reader that is to get stuck.
 func (o *office) feed(d *door, v *visit) error {
 	n, size := 1+v.random.IntN(4), 100
 	if v.stuck {
@@ -228,7 +228,7 @@ func (o *office) feed(d *door, v *visit) error {
 	return err
 }
 
-// post posts in the thread, in which every agent finds it.
+// post posts in the thread, where every agent receives the post.
 func (o *office) post(size int) error {
 	number, text := o.mail.next(size)
 	var told struct{ ID string }

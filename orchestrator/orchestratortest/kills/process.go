@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reader is a process of the program, with a pipe for what it writes.
+// reader is a process of the program, with a pipe for its output.
 type reader struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
@@ -28,10 +28,10 @@ type reader struct {
 	began  time.Time
 }
 
-// smallPipe is the size of a pipe in which an answer gets stuck: the least that the system has.
+// smallPipe is the size of a pipe in which an answer gets stuck. It is the smallest that the system allows.
 const smallPipe = 4096
 
-// start starts a process. Whoever starts it must call wait, and close out.
+// start starts a process. The caller must call wait, and close out.
 func (o *office) start(stuck bool, words ...string) (*reader, error) {
 	r := &reader{cmd: exec.Command(o.Program[0], append(slices.Clone(o.Program[1:]), words...)...)}
 	r.cmd.Env, r.cmd.Stderr = o.environment(), &r.errors
@@ -53,8 +53,8 @@ func (o *office) start(stuck bool, words ...string) (*reader, error) {
 	return r, r.cmd.Start()
 }
 
-// end kills a process, unless it is spared, and waits for its end. killed is false if it had ended before; then its
-// status must be 0.
+// end kills a process, unless it is spared, and waits for its end. killed is false if the process had already ended;
+// its status must then be 0.
 func (r *reader) end(spared bool) (killed bool, err error) {
 	r.in.Close()
 	if !spared {
@@ -74,7 +74,7 @@ func (r *reader) wait() (killed bool, err error) {
 	return false, err
 }
 
-// byCommand is a command that reads, writes its answer and ends.
+// byCommand runs a command that reads messages, writes its answer and ends.
 func byCommand(o *office, d *door, v *visit) (out outcome, err error) {
 	r, err := o.start(v.stuck, d.words(o, v.agent)...)
 	if err != nil {
@@ -107,7 +107,7 @@ func byCommand(o *office, d *door, v *visit) (out outcome, err error) {
 	return out, errors.Join(err, kerr)
 }
 
-// until waits until something is over or the moment has come, and returns how long the first took; 0 if the moment came
+// until waits until over is closed or the moment has come. It returns how long over took, or 0 if the moment came
 // first.
 func until(o *office, over <-chan struct{}, begun time.Time, moment time.Duration) time.Duration {
 	timer := time.NewTimer(time.Until(begun.Add(moment)))
@@ -121,7 +121,7 @@ func until(o *office, over <-chan struct{}, begun time.Time, moment time.Duratio
 	return 0
 }
 
-// Lines of a client of MCP on standard input.
+// Lines of an MCP client on standard input.
 const (
 	hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"kills","version":"1"}}}
 `
@@ -130,13 +130,13 @@ const (
 	callID = `"id":2,`
 )
 
-// callOf is the call of a door's tool.
+// callOf returns the call of a door's tool.
 func callOf(o *office, d *door, a *agent) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0",%s"method":"tools/call","params":{"name":%q,"arguments":%s}}`, callID, d.tool,
 		d.args(o, a))
 }
 
-// byTool is a server of tools on standard input and output, of which one is called.
+// byTool runs an MCP server on standard input and output, and calls one of its tools.
 func byTool(o *office, d *door, v *visit) (out outcome, err error) {
 	r, err := o.start(v.stuck, "mcp", "--as", v.name)
 	if err != nil {
@@ -197,7 +197,7 @@ func byTool(o *office, d *door, v *visit) (out outcome, err error) {
 	return out, errors.Join(err, kerr)
 }
 
-// command runs the program to its end.
+// command runs the program to its end, and returns its output.
 func (o *office) command(words ...string) ([]byte, error) {
 	cmd := exec.Command(o.Program[0], append(slices.Clone(o.Program[1:]), words...)...)
 	cmd.Env = o.environment()

@@ -6,29 +6,29 @@ import (
 	"time"
 )
 
-// Report is what a run found.
+// Report is the result of a run.
 type Report struct {
 	Seed     uint64
 	Took     time.Duration
 	Rounds   int // readers
-	Kills    int // of those, before they had ended
+	Kills    int // readers that were killed before they had ended
 	Sent     int // messages, counted once for each agent that gets them
 	Twice    int // messages that an agent was shown more than once
-	Repeats  int // times that one was shown again
+	Repeats  int // how often messages were shown again
 	Unseen   []string
-	Glimpsed int      // of Unseen: how many stood in an answer that was cut off behind them
-	Stuck    []string // shown to nobody and not marked as read, and yet not handed out any more
+	Glimpsed int      // how many of Unseen were in an answer that was cut off after them
+	Stuck    []string // shown to nobody, not marked as read, and no longer handed out
 	Doors    []Door
 }
 
-// Door is what happened at one door.
+// Door is the result for one door.
 type Door struct {
 	Name        string
 	Kills, Late int           // readers that were killed, and that had ended before
-	Typical     time.Duration // from the beginning to the whole answer, as measured
+	Typical     time.Duration // from the beginning to the complete answer, as measured
 }
 
-// Problems lists what must not be: at most ten lines of each kind.
+// Problems lists the errors, at most ten lines of each kind.
 func (r *Report) Problems() (list []string) {
 	for _, kind := range []struct {
 		what string
@@ -46,7 +46,7 @@ func (r *Report) Problems() (list []string) {
 	return list
 }
 
-// String is the report as a few lines.
+// String formats the report as a few lines.
 func (r *Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d of %d readers killed in %s (seed %d): of %d messages %d unseen (%d of them glimpsed in an answer that was cut off), %d stuck,"+

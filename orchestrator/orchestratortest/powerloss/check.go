@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	_ "github.com/mattn/go-sqlite3" // a second way into the image
+	_ "github.com/mattn/go-sqlite3" // opens the image without the engine
 	"golang.org/x/sys/unix"
 
 	"mailroom/orchestrator"
@@ -28,23 +28,23 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// stage is the folder in which images are put and opened: that of the recording itself, since the database knows the
-// jsonl files by their paths and their inodes.
+// stage is the folder in which images are written and opened. It is the folder of the recording, because the database
+// identifies the jsonl files by their paths and inodes.
 type stage struct {
 	load     Load
-	held     string // folder beside it, for files that keep their inode while an image lacks them
+	held     string // folder beside it for files that must keep their inode while an image lacks them
 	recorded map[string]os.FileInfo
-	backup   []byte // the last that was found whole
+	backup   []byte // the last one that was found intact
 }
 
-// newStage remembers the jsonl files of the recording, by which the database knows them.
+// newStage records the inodes of the jsonl files, by which the database identifies them.
 func newStage(l Load) (*stage, error) {
 	s := &stage{load: l, held: l.Root + ".held", recorded: map[string]os.FileInfo{}}
 	if err := os.MkdirAll(s.held, 0o700); err != nil {
 		return nil, err
 	}
 	for _, name := range jsonlFiles {
-		// It may have been set aside by an earlier examination.
+		// An earlier examination may have moved the file away.
 		os.Rename(filepath.Join(s.held, name), filepath.Join(l.Root, name))
 		info, err := os.Stat(filepath.Join(l.Root, name))
 		if err != nil {
@@ -55,7 +55,7 @@ func newStage(l Load) (*stage, error) {
 	return s, nil
 }
 
-// put makes the folder look as the disk does after a power cut.
+// put makes the folder look like the disk after a power cut.
 func (s *stage) put(image map[string][]byte) error {
 	entries, err := os.ReadDir(s.load.Root)
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *stage) put(image map[string][]byte) error {
 	for name := range image {
 		names = append(names, name)
 	}
-	slices.Sort(names) // folders before what is in them
+	slices.Sort(names) // folders before their contents
 	for _, name := range names {
 		if err := s.place(name, image[name]); err != nil {
 			return err
@@ -98,7 +98,7 @@ func (s *stage) place(name string, content []byte) error {
 	return os.WriteFile(name, content, 0o600)
 }
 
-// row is what the database knows of a message.
+// row is the state of a message in the database.
 type row struct {
 	copies       int
 	status       string
@@ -109,8 +109,8 @@ type row struct {
 	recipient    string
 }
 
-// check opens the image with the program's own engine and holds it to what was told before the power cut. It returns
-// what is wrong.
+// check opens the image with the program's own engine, compares it with the answers given before the power cut, and
+// returns the violations.
 func (s *stage) check(ctx context.Context, t *told) (wrong []string) {
 	complain := func(format string, args ...any) {
 		if len(wrong) < 10 {
@@ -137,11 +137,11 @@ func (s *stage) check(ctx context.Context, t *told) (wrong []string) {
 		}
 	}
 	for id := range t.refused {
-		if rows[id].created != 1 { // clear_old may have deleted the row since, not the trace
+		if rows[id].created != 1 { // clear_old may have deleted the row, but not its trace
 			complain("refused send %s is created %d times in the trace", id, rows[id].created)
 		}
 	}
-	for id := range t.read { // it may be unread, and is shown once more then
+	for id := range t.read { // the message may be unread, and is then shown again
 		if rows[id].copies != 1 {
 			complain("%s was printed by a wait and stands %d times in the table", id, rows[id].copies)
 		}
@@ -170,7 +170,7 @@ func (s *stage) check(ctx context.Context, t *told) (wrong []string) {
 	return wrong
 }
 
-// recover opens the image, writes, waits in effect until all leases are over, and delivers everything.
+// recover opens the image, writes to it, sets the clock past the end of all leases, and delivers all messages.
 func (s *stage) recover(ctx context.Context) error {
 	r, err := router.Open(ctx, ledger.Options{
 		Path:       s.load.database(),
@@ -185,7 +185,7 @@ func (s *stage) recover(ctx context.Context) error {
 		return fmt.Errorf("opening: %w", err)
 	}
 	defer r.Close()
-	if r.NoneYet() { // the cut came before it was made, or while the file was empty
+	if r.NoneYet() { // the cut came before the database was created, or while its file was empty
 		if err := r.Create(ctx); err != nil {
 			return fmt.Errorf("making: %w", err)
 		}
@@ -223,7 +223,7 @@ func (s *stage) recover(ctx context.Context) error {
 	return whole(s.load.database())
 }
 
-// wholeBackup checks a backup, unless it is to the byte the one that was checked last.
+// wholeBackup checks a backup, unless its content equals that of the last checked backup.
 func (s *stage) wholeBackup(name string) error {
 	content, err := os.ReadFile(name)
 	if err != nil || bytes.Equal(content, s.backup) {
@@ -236,7 +236,7 @@ func (s *stage) wholeBackup(name string) error {
 	return nil
 }
 
-// whole runs SQLite's own check.
+// whole runs SQLite's integrity check.
 func whole(name string) error {
 	db, err := sql.Open("sqlite3", "file:"+name+"?mode=rw&_busy_timeout=5000")
 	if err != nil {
@@ -253,7 +253,7 @@ func whole(name string) error {
 	return nil
 }
 
-// rows reads all messages, archived ones too.
+// rows reads all messages, including archived ones.
 func (s *stage) rows() (map[string]row, error) {
 	db, err := sql.Open("sqlite3", "file:"+s.load.database()+"?mode=rw&_busy_timeout=5000")
 	if err != nil {
@@ -301,7 +301,7 @@ func each(db *sql.DB, query string, do func(list *sql.Rows) error) error {
 	return list.Err()
 }
 
-// checkFiles holds the jsonl files and the folder against the table, after everything was delivered.
+// checkFiles compares the jsonl files and the folder with the table, after all messages were delivered.
 func (s *stage) checkFiles(rows map[string]row, unsynced map[string]bool, complain func(string, ...any)) {
 	lines := map[string]int{}
 	for _, name := range jsonlFiles {
@@ -331,7 +331,7 @@ func (s *stage) checkFiles(rows map[string]row, unsynced map[string]bool, compla
 		switch {
 		case r.status == "failed" && toFile && unsynced[r.recipient] &&
 			strings.Contains(r.failure, orchestrator.ErrUndecidable.Error()):
-			// It cannot be known: the file was empty when the attempt began, and has been changed since.
+			// The outcome cannot be determined: the file was empty when the attempt began, and has changed since.
 		case r.status == "failed" && r.recipient == "nobody":
 		case r.status != "delivered":
 			complain("%s to %s is %s: %s", id, r.recipient, r.status, r.failure)
@@ -341,7 +341,7 @@ func (s *stage) checkFiles(rows map[string]row, unsynced map[string]bool, compla
 	}
 }
 
-// countLetters adds the messages in the agent's folder, which must be whole.
+// countLetters adds the messages in the agent's folder, which must be complete.
 func (s *stage) countLetters(count map[string]int, complain func(string, ...any)) {
 	names, err := filepath.Glob(filepath.Join(s.load.Root, letters, recipients[4], "*"))
 	if err != nil {

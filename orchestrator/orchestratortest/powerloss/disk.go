@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// sector is the size within which a disk writes all or nothing.
+// sector is the size of the units that a disk writes completely or not at all.
 const sector = 512
 
-// change is one write to a file, or a change of its size, that no sync covers yet.
+// change is a write to a file, or a change of its size, that is not synced yet.
 type change struct {
 	at       int64
 	data     []byte
@@ -18,11 +18,11 @@ type change struct {
 	done     bool // the call has returned
 }
 
-// file is one file, whatever names it has.
+// file is one file, independent of its names.
 type file struct {
-	name    string // under which it was made, for reports
-	durable []byte // what the disk holds for certain
-	memory  []byte // what a program that reads it sees
+	name    string // its first name, for reports
+	durable []byte // content that is certainly on the disk
+	memory  []byte // content that programs read
 	pending []*change
 }
 
@@ -48,8 +48,8 @@ func resized(image []byte, size int64) []byte {
 	return image
 }
 
-// settle makes the changes durable that a sync covers: those that were done when it was called. The others must not
-// touch the same sectors earlier: their order would be unknown.
+// settle makes the changes durable that a sync covers: those that had returned when the sync was called. Earlier
+// changes that are not covered must not touch the same sectors, because the order would be unknown.
 func (f *file) settle(covered map[*change]bool) error {
 	var left []*change
 	for _, c := range f.pending {
@@ -75,7 +75,7 @@ func overlap(a, b *change) bool {
 	return a.at/sector <= (b.at+int64(len(b.data))-1)/sector && b.at/sector <= (a.at+int64(len(a.data))-1)/sector
 }
 
-// naming is one change of folders that no sync covers yet: old loses its entry, new gets one.
+// naming is a change of names that is not synced yet: old loses its entry, and new gets one.
 type naming struct {
 	old, new string
 	of       *node
@@ -88,10 +88,11 @@ type node struct {
 	folder string
 }
 
-// disk is what programs see, and what is known to be on the disk. Names are absolute paths below root.
+// disk holds the state that programs see, and the state that is certainly on the disk. Names are absolute paths below
+// root.
 type disk struct {
 	root    string
-	strict  bool             // names last only once their folder is synced
+	strict  bool             // names are durable only after a sync of their folder
 	memory  map[string]*node // by path
 	durable map[string]*node
 	namings []*naming
@@ -103,7 +104,7 @@ func newDisk(root string, strict bool) *disk {
 	return &disk{root: root, strict: strict, memory: map[string]*node{root: top}, durable: map[string]*node{root: top}}
 }
 
-// make gives a new file or folder its name.
+// make creates a file or folder under a name.
 func (d *disk) make(name string, folder bool) *node {
 	n := &node{folder: name}
 	if !folder {
@@ -115,7 +116,7 @@ func (d *disk) make(name string, folder bool) *node {
 	return n
 }
 
-// name notes a change of names that may reach the disk from now on.
+// name records a change of names that may reach the disk from now on.
 func (d *disk) name(n *naming) { d.namings = append(d.namings, n) }
 
 // named makes a change of names visible to programs.
@@ -129,13 +130,13 @@ func (d *disk) named(n *naming) {
 	}
 }
 
-// covered is what a sync that is called now makes durable, once it returns.
+// covered holds the changes that a sync makes durable when it returns.
 type covered struct {
 	changes map[*change]bool
 	namings map[*naming]bool
 }
 
-// sync notes what a sync of a node covers.
+// sync returns the changes that a sync of a node covers.
 func (d *disk) sync(n *node) covered {
 	c := covered{changes: map[*change]bool{}, namings: map[*naming]bool{}}
 	if n.file != nil {
@@ -150,7 +151,7 @@ func (d *disk) sync(n *node) covered {
 	return c
 }
 
-// synced makes durable what a sync covered.
+// synced makes the covered changes durable.
 func (d *disk) synced(n *node, c covered) error {
 	if n.file != nil {
 		if err := n.file.settle(c.changes); err != nil {
@@ -178,7 +179,7 @@ func rename(names map[string]*node, p *naming) {
 	}
 }
 
-// crash returns what may stand on the disk after a power cut now: the content of every file by its path, nil for a
+// crash returns a possible state of the disk after a power cut: the content of every file by its path, nil for a
 // folder.
 func (d *disk) crash(r *rand.Rand) map[string][]byte {
 	names := map[string]*node{}
@@ -208,7 +209,7 @@ func (d *disk) crash(r *rand.Rand) map[string][]byte {
 	return image
 }
 
-// reachable reports whether all folders above a name are there.
+// reachable reports whether all folders above a name exist.
 func (d *disk) reachable(names map[string]*node, name string) bool {
 	for name != d.root {
 		name = path.Dir(name)

@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// fate is what becomes of the writes that no sync covers.
+// fate determines which unsynced writes are on the disk.
 type fate int
 
 const (
-	nothing fate = iota // the disk has none of them
+	nothing fate = iota // none of them
 	everything
 	prefix // those up to some moment
-	some   // any of them, as a whole
-	newest // the last ones, without those before
-	torn   // of each sector any state that it went through
+	some   // any of them, each completely or not at all
+	newest // the last ones, without the earlier ones
+	torn   // each sector in any state that it went through
 )
 
-// fates are what one is picked from.
+// fates are the fates to choose from; duplicates are more likely.
 var fates = []fate{nothing, nothing, everything, prefix, some, newest, torn, torn}
 
 func pick(r *rand.Rand) fate { return fates[r.IntN(len(fates))] }
@@ -34,9 +34,9 @@ func (f fate) namingArrives(r *rand.Rand, i, n int) bool {
 	return r.IntN(2) == 0
 }
 
-// crash returns what the disk may hold of a file. A sector holds what it held after one of the writes to it, the last
-// sync at the earliest: memory is written back a whole sector at a time, with all that was written to it until then.
-// Which one is independent of every other sector, and of the size.
+// crash returns a possible content of a file on the disk. A sector has its content after one of the writes to it, or
+// at the last sync, because memory is written back a whole sector at a time, with everything that was written to it
+// until then. The state of each sector is independent of all other sectors and of the size.
 func (f *file) crash(r *rand.Rand, how fate) []byte {
 	n := len(f.pending)
 	if n == 0 || how == nothing {
@@ -55,7 +55,7 @@ func (f *file) crash(r *rand.Rand, how fate) []byte {
 	}
 	image := make([]byte, longest)
 	copy(image, f.durable)
-	last := make([]int32, (longest+sector-1)/sector) // of each sector, how many changes it has seen
+	last := make([]int32, (longest+sector-1)/sector) // the number of the last change that each sector has seen
 	for i, c := range f.pending {
 		from, to := c.at, c.at+int64(len(c.data))
 		if c.truncate {
@@ -87,7 +87,7 @@ func (f *file) crash(r *rand.Rand, how fate) []byte {
 	return image[:sizeOf(r, how, arrives, sizes)]
 }
 
-// arrivals says which changes reach the disk.
+// arrivals selects the changes that reach the disk.
 func arrivals(r *rand.Rand, how fate, n int) []bool {
 	arrives := make([]bool, n)
 	cut, share := r.IntN(n+1), []float64{0.1, 0.5, 0.9}[r.IntN(3)]
@@ -106,7 +106,7 @@ func arrivals(r *rand.Rand, how fate, n int) []bool {
 	return arrives
 }
 
-// sizeOf chooses among the sizes that the file had since the last sync.
+// sizeOf chooses one of the sizes of the file since the last sync.
 func sizeOf(r *rand.Rand, how fate, arrives []bool, sizes []int64) int64 {
 	switch how {
 	case everything:

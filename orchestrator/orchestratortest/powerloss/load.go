@@ -17,25 +17,25 @@ import (
 	"syscall"
 )
 
-// Load is what runs under the recorder. It is passed as JSON to the driver, which runs under strace itself.
+// Load is the workload that is recorded. It is passed as JSON to the driver, which itself runs under strace.
 type Load struct {
 	Program  string // path of mailroom
-	Root     string // absolute, without symbolic links; an empty folder. Everything that counts is below it
+	Root     string // absolute, without symbolic links; an empty folder for all files that are checked
 	Seed     uint64
-	Messages int // of each of the three streams of senders
+	Messages int // of each of the three sender streams
 }
 
 func (l *Load) database() string { return filepath.Join(l.Root, "office", "mailroom.db") }
 
-// recipients of the load: two inboxes, two files and a folder.
+// recipients are the recipients of the load: two inboxes, two files and a folder.
 var recipients = []string{"inbox_one", "inbox_two", "file_one", "file_two", "folder_one"}
 
-// jsonlFiles are where the two files are, below the root; letters is where the folder is.
+// jsonlFiles are the paths of the two files below the root; letters is that of the folder.
 var jsonlFiles = []string{"one.jsonl", "two.jsonl"}
 
 const letters = "letters"
 
-// Drive runs the load to its end. It is what the driver process does.
+// Drive runs the load to its end. The driver process calls it.
 func Drive(ctx context.Context, l Load) error {
 	d := &driver{Load: l, ctx: ctx}
 	if err := d.furnish(); err != nil {
@@ -50,7 +50,7 @@ func Drive(ctx context.Context, l Load) error {
 	for i := range 3 {
 		senders.Go(func() { d.note(d.stream(d.lines(uint64(i)))) })
 	}
-	for range 2 { // the same keys: one of the two stores a message, the other answers with what that one stored
+	for range 2 { // the same keys: one stream stores a message, and the other gets the same answer
 		senders.Go(func() { d.note(d.stream(d.keyed())) })
 	}
 	senders.Go(func() { d.note(d.oneShots()) })
@@ -98,7 +98,7 @@ func (d *driver) start(args ...string) (*exec.Cmd, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	_, err = bufio.NewReader(out).ReadString('\n') // its first line says that it is up
+	_, err = bufio.NewReader(out).ReadString('\n') // its first line reports that it is ready
 	return cmd, err
 }
 
@@ -111,7 +111,7 @@ func (d *driver) run(args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// furnish makes the database and its agents.
+// furnish creates the database and its agents.
 func (d *driver) furnish() error {
 	for _, args := range [][]string{
 		{"--db", d.database(), "init"}, {"agent", "add", "writer"}, {"agent", "add", recipients[0]},
@@ -127,7 +127,7 @@ func (d *driver) furnish() error {
 	return nil
 }
 
-// lines are those of one sender, in bursts.
+// lines returns the lines of one sender, in bursts.
 func (d *driver) lines(n uint64) iter.Seq[[][]byte] {
 	random := rand.New(rand.NewPCG(d.Seed, n))
 	return func(yield func([][]byte) bool) {
@@ -144,7 +144,7 @@ func (d *driver) lines(n uint64) iter.Seq[[][]byte] {
 	}
 }
 
-// keyed are lines with keys of their own, always the same.
+// keyed returns lines with idempotency keys, the same in every call.
 func (d *driver) keyed() iter.Seq[[][]byte] {
 	return func(yield func([][]byte) bool) {
 		for i := range d.Messages / 3 {
@@ -157,7 +157,7 @@ func (d *driver) keyed() iter.Seq[[][]byte] {
 	}
 }
 
-// stream is one `send --stdin`: bursts of lines, each answered before the next.
+// stream runs one `send --stdin` with bursts of lines. Each burst is answered before the next.
 func (d *driver) stream(bursts iter.Seq[[][]byte]) error {
 	cmd := d.command("send", "--stdin")
 	in, err := cmd.StdinPipe()
@@ -188,7 +188,7 @@ func (d *driver) stream(bursts iter.Seq[[][]byte]) error {
 	return errors.Join(in.Close(), cmd.Wait())
 }
 
-// message is one line for send --stdin. Some are longer than a page.
+// message returns one line for send --stdin. Some are longer than a page.
 func message(random *rand.Rand, n int) []byte {
 	text := make([]byte, random.IntN(200))
 	if random.IntN(20) == 0 {
@@ -204,7 +204,8 @@ func message(random *rand.Rand, n int) []byte {
 	return line
 }
 
-// oneShots sends with a process per message. Some go to nobody: they are refused, and kept as dead letters.
+// oneShots sends with one process per message. Some messages go to an unknown recipient; they are rejected and kept
+// as dead letters.
 func (d *driver) oneShots() error {
 	for i := range d.Messages / 10 {
 		to := recipients[i%len(recipients)]
@@ -220,7 +221,7 @@ func (d *driver) oneShots() error {
 	return nil
 }
 
-// waits reads an inbox until the senders are done, and acknowledges some of what it read.
+// waits reads an inbox until the senders have finished, and acknowledges some of the messages.
 func (d *driver) waits(name string, n uint64, ended <-chan struct{}) error {
 	random := rand.New(rand.NewPCG(d.Seed, 100+n))
 	for round := 0; ; round++ {
@@ -249,14 +250,14 @@ func (d *driver) waits(name string, n uint64, ended <-chan struct{}) error {
 	}
 }
 
-// upkeep runs what shrinks and copies the database meanwhile.
+// upkeep runs commands that shrink and copy the database in the meantime.
 func (d *driver) upkeep(ended <-chan struct{}) error {
 	return d.repeat(ended,
 		[]string{"clear_old", "--older-than-days", "0"}, []string{"checkpoint", "--truncate"}, []string{"deliver_all"},
 		[]string{"backup", filepath.Join(d.Root, "backup.db"), "--overwrite"})
 }
 
-// repeat runs commands in turn until the senders are done.
+// repeat runs commands in turn until the senders have finished.
 func (d *driver) repeat(ended <-chan struct{}, commands ...[]string) error {
 	for i := 0; ; i++ {
 		select {
@@ -270,11 +271,11 @@ func (d *driver) repeat(ended <-chan struct{}, commands ...[]string) error {
 	}
 }
 
-// ReadLoad reads what a driver is to do.
+// ReadLoad reads the load of a driver.
 func ReadLoad(from io.Reader) (l Load, err error) {
 	err = json.NewDecoder(from).Decode(&l)
 	return l, err
 }
 
-// Sends is how many messages the load stores and answers, those to nobody included.
+// Sends returns how many sends the load makes that store a message, including those to an unknown recipient.
 func (l *Load) Sends() int { return 3*l.Messages + l.Messages/3 + l.Messages/10 }

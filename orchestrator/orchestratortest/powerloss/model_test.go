@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A log in which threads interrupt each other, write all bytes there are and end within calls.
+// A log in which threads interrupt each other, contain all byte values in their writes and end within calls.
 func TestParseLog(t *testing.T) {
 	t.Parallel()
 	log := strings.Join([]string{
@@ -56,7 +56,7 @@ func TestParseLog(t *testing.T) {
 	}
 }
 
-// follow runs a log whose files are below /r.
+// follow replays a log whose files are below /r.
 func follow(t *testing.T, strict bool, lines ...string) *replay {
 	t.Helper()
 	steps, err := parseLog([]byte(strings.Join(lines, "\n")))
@@ -75,7 +75,7 @@ func follow(t *testing.T, strict bool, lines ...string) *replay {
 	return r
 }
 
-// images collects what the disk may hold of a file, "-" for a file that is not there.
+// images collects the possible contents of a file on the disk, "-" if the file does not exist.
 func images(r *replay, name string) map[string]bool {
 	found := map[string]bool{}
 	for seed := range uint64(2000) {
@@ -184,7 +184,7 @@ func TestNamesLastWithTheirFolder(t *testing.T) {
 	}
 }
 
-// What the model cannot tell must be refused, never guessed.
+// Recordings that the model cannot decide must be rejected, never guessed.
 func TestUnclearRecordingsAreRefused(t *testing.T) {
 	t.Parallel()
 	for want, lines := range map[string][]string{

@@ -17,7 +17,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/powerloss"
 )
 
-// driverKey makes this test binary the driver of a load, in a process of its own.
+// driverKey is the variable that makes this test binary the driver of a load, in a separate process.
 const driverKey = "MAILROOM_POWERLOSS_DRIVER"
 
 func TestMain(m *testing.M) {
@@ -34,12 +34,12 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// The real program runs under strace, in many processes. The power is cut at POINTS moments of what was recorded; what
-// was acknowledged must be there afterwards, and what was delivered must not be delivered again. Then syncs are dropped
-// from the recording, and that must be found.
+// TestPowerLoss runs the real program under strace, in many processes. The power is cut at POINTS moments of the
+// recording. Acknowledged messages must exist afterwards, and delivered messages must not be delivered again. Then
+// syncs are dropped from the recording, and the check must detect that.
 //
 // POINTS, MESSAGES (of each sender) and SEED change the size and the choice. The seed repeats the choice of moments,
-// not the turns that the processes took: with KEEP=FOLDER the recording stays there and is used again.
+// but not the interleaving of the processes. With KEEP=FOLDER the recording is kept there and used again.
 func TestPowerLoss(t *testing.T) {
 	seed := number(t, "SEED", rand.Uint64())
 	t.Logf("seed %d", seed)
@@ -48,7 +48,7 @@ func TestPowerLoss(t *testing.T) {
 		points, sends = 100, 100
 	}
 	rec := recording(t, seed, int(number(t, "MESSAGES", sends)))
-	progress := func(t *testing.T) func(int) { // a sign of life
+	progress := func(t *testing.T) func(int) { // shows cmd/tests that the test has not stopped
 		return func(cuts int) { t.Logf("%d power cuts", cuts) }
 	}
 	t.Run("Holds", func(t *testing.T) {
@@ -91,12 +91,12 @@ func TestPowerLoss(t *testing.T) {
 	}
 }
 
-// plantedBugs are programs that forget a sync, or mark as read before they write.
+// plantedBugs are programs that omit a sync, or mark messages as read before they write them.
 var plantedBugs = []struct {
 	name    string
 	forgets func(s powerloss.Sync) bool
 	mutes   func(by string) bool
-	found   string // what the check must say
+	found   string // text that the check must report
 }{
 	{name: "NoSyncOfTheLog", forgets: func(s powerloss.Sync) bool { return s.Of == "wal" }, found: ""},
 	{name: "NoSyncBeforeAnAnswer", forgets: func(s powerloss.Sync) bool { return s.Of == "wal" && s.By == "send" },
@@ -115,7 +115,7 @@ var plantedBugs = []struct {
 	{name: "NoSyncOfFolders", forgets: func(s powerloss.Sync) bool { return s.Of == "other" }, found: "gone"},
 }
 
-// recording records a load, or reads the one that was kept.
+// recording records a load, or reads a kept recording.
 func recording(t *testing.T, seed uint64, messages int) *powerloss.Recording {
 	t.Helper()
 	if _, err := exec.LookPath("strace"); err != nil {
@@ -124,7 +124,7 @@ func recording(t *testing.T, seed uint64, messages int) *powerloss.Recording {
 		}
 		t.Skip("strace is missing")
 	}
-	folder, err := filepath.EvalSymlinks(scratch(t)) // strace sees through links
+	folder, err := filepath.EvalSymlinks(scratch(t)) // strace resolves links
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func recording(t *testing.T, seed uint64, messages int) *powerloss.Recording {
 	return rec
 }
 
-// scratch is a folder in memory if there is room: the syncs are in the log, whatever they cost.
+// scratch returns a folder in memory if there is room: the syncs are in the log, whatever they cost.
 func scratch(t *testing.T) string {
 	t.Helper()
 	if keep := os.Getenv("KEEP"); keep != "" {

@@ -11,43 +11,44 @@ import (
 	"strings"
 )
 
-// Plan says how a recording is examined.
+// Plan configures the examination of a recording.
 type Plan struct {
 	Points int
 	Seed   uint64
-	Strict bool // a name lasts only once its folder is synced; otherwise any sync makes all names last
+	Strict bool // a name is durable only after a sync of its folder; otherwise any sync makes all names durable
 	// Ignore drops syncs as if the program had forgotten them: a planted bug. nil drops none. The power is not cut
-	// before the first of them: until then the disk may hold only what it may without the bug.
+	// before the first dropped sync, because the bug has no effect until then.
 	Ignore func(s Sync) bool
-	// Mute takes the answers of these commands for not written yet, as if the program wrote them last of all: a planted
-	// bug. nil mutes none.
+	// Mute treats the answers of some commands as not written yet, as if the program wrote them last: a planted bug.
+	// nil mutes none.
 	Mute func(by string) bool
-	// Until, when a bug is planted, is what a violation must say for the examination to end. "" is any.
+	// Until, if a bug is planted, is the text of a violation that ends the examination. "" is any violation.
 	Until string
-	// Progress, unless it is nil, is told after every hundredth cut how many there were.
+	// Progress, unless it is nil, is called after every hundredth cut with the number of cuts.
 	Progress func(cuts int)
 }
 
-// Sync is one call of a recording that makes something durable.
+// Sync is one call in a recording that makes changes durable.
 type Sync struct {
 	Call string // fsync or fdatasync
-	Of   string // wal, db, journal, jsonl, staged (a file on its way into the folder), staging (that folder) or other
-	// By tells what the process does in this recording: "serve", "send", "wait", ...
+	// Of is wal, db, journal, jsonl, staged (a file to be moved into the folder), staging (their folder) or other.
+	Of string
+	// By is the command of the process: "serve", "send", "wait", ...
 	By string
 }
 
-// Report is what an examination found.
+// Report is the result of an examination.
 type Report struct {
 	Points     int
 	Steps      int
 	Counted    map[string]int // system calls by kind, over the whole recording
-	Sent       int            // sends that were answered, over the whole recording
+	Sent       int            // answered sends, over the whole recording
 	Read       int            // messages printed by waits
 	Written    int            // lines of jsonl files, and files in the folder
 	Violations []Violation
 }
 
-// Violation is a power cut after which something promised did not hold.
+// Violation is a power cut after which a promise did not hold.
 type Violation struct {
 	After int // steps
 	Line  int // of the log
@@ -60,13 +61,13 @@ func (v Violation) String() string {
 	return fmt.Sprintf("after step %d (line %d, %s), seed %d: %q", v.After, v.Line, v.Call, v.Seed, v.Wrong)
 }
 
-// says reports whether one of the complaints contains a text.
+// says reports whether one of the violated promises contains a text.
 func (v Violation) says(text string) bool {
 	return slices.ContainsFunc(v.Wrong, func(w string) bool { return strings.Contains(w, text) })
 }
 
-// Examine cuts the power at many moments of a recording and checks what is left each time. It uses the folder of the
-// recording, which it changes.
+// Examine cuts the power at many moments of a recording and checks the result each time. It uses and changes the
+// folder of the recording.
 func (rec *Recording) Examine(ctx context.Context, p Plan) (*Report, error) {
 	r, err := newReplay(rec.Load.Root, p.Strict, rec.steps)
 	if err != nil {
@@ -112,7 +113,7 @@ func (rec *Recording) Examine(ctx context.Context, p Plan) (*Report, error) {
 	return report, nil
 }
 
-// cut cuts the power once, unless what is to be found then cannot be there yet.
+// cut simulates one power cut, unless a planted bug has not had an effect yet.
 func (rec *Recording) cut(ctx context.Context, r *replay, st *stage, t trial, report *Report,
 	progress func(cuts int)) error {
 	if r.ignoring != nil && r.ignored == 0 {
@@ -136,8 +137,8 @@ func (rec *Recording) cut(ctx context.Context, r *replay, st *stage, t trial, re
 	return ctx.Err()
 }
 
-// Faithful checks that the recording missed nothing: what the model says that programs see at the end must be what the
-// files hold. It must come before Examine.
+// Faithful checks that the recording missed nothing: the final state in the model must equal the files. It must be
+// called before Examine.
 func (rec *Recording) Faithful() error {
 	r, err := newReplay(rec.Load.Root, true, rec.steps)
 	if err != nil {
@@ -174,7 +175,7 @@ func (rec *Recording) Faithful() error {
 	return nil
 }
 
-// String is the report as one paragraph.
+// String formats the report as one paragraph.
 func (r *Report) String() string {
 	return fmt.Sprintf("%d power cuts with %d violations, in %d steps of a recording with %d acknowledged sends, %d messages printed by waits,"+
 		" %d messages in files; system calls: %v", r.Points, len(r.Violations), r.Steps, r.Sent, r.Read, r.Written,

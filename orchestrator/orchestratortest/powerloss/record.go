@@ -11,25 +11,26 @@ import (
 	"strconv"
 )
 
-// traced are the calls that the recorder asks strace for: all that can change a file or a folder, make that durable,
-// or say something to others, and those that tell whose descriptors are whose.
+// traced lists the calls that strace records: all that can change a file or a folder, make changes durable or send
+// output, and those that show which process has which descriptors.
 const traced = "open,openat,openat2,creat,close,dup,dup2,dup3,mmap,msync," +
 	"write,writev,pwrite64,pwritev,pwritev2,sendfile,splice,copy_file_range,io_uring_setup,io_submit," +
 	"truncate,ftruncate,fallocate,fsync,fdatasync,sync,syncfs,sync_file_range," +
 	"rename,renameat,renameat2,link,linkat,symlink,symlinkat,unlink,unlinkat,mkdir,mkdirat,rmdir," +
 	"clone,clone3,fork,vfork,execve"
 
-// syncDelay is how long every sync takes at least, so that others write and answer meanwhile, whatever the disk.
+// syncDelay is the minimum duration of every sync, so that other threads write and answer in the meantime, however
+// fast the disk is.
 const syncDelay = "1000us"
 
-// Recording is what a load did to its files, in one order.
+// Recording is the changes that a load made to its files, in one order.
 type Recording struct {
 	Load  Load
 	steps []step
 }
 
-// Record runs a load under strace and reads the log, which it leaves in a folder together with the load. driver is a
-// command that reads a Load from its standard input and calls Drive.
+// Record runs a load under strace and reads the log. It leaves the log and the load in folder. driver is a command
+// that reads a Load from its standard input and calls Drive.
 func Record(ctx context.Context, l Load, folder string, driver ...string) (*Recording, error) {
 	if err := os.MkdirAll(l.Root, 0o700); err != nil {
 		return nil, err
@@ -54,14 +55,14 @@ func Record(ctx context.Context, l Load, folder string, driver ...string) (*Reco
 	return Read(folder)
 }
 
-// Names in the folder of a recording, and the longest write that a log may hold.
+// Names in the folder of a recording, and the length of the longest write in a log.
 const (
 	logName  = "strace.log"
 	loadName = "load.json"
 	longest  = 16 << 20
 )
 
-// Read reads what Record left in a folder.
+// Read reads a recording from a folder.
 func Read(folder string) (*Recording, error) {
 	text, err := os.ReadFile(filepath.Join(folder, loadName))
 	if err != nil {

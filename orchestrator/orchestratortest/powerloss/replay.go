@@ -9,7 +9,7 @@ import (
 
 // opened is an open file of a process.
 type opened struct {
-	node    *node // nil: of no interest
+	node    *node // nil: not modelled
 	appends bool
 }
 
@@ -33,7 +33,7 @@ type replay struct {
 	syncing  map[*call]*node
 	counted  map[string]int // calls by kind of file, for the report
 	ignoring func(s step) bool
-	muted    func(s step) bool // an answer that was not written yet
+	muted    func(s step) bool // reports whether an answer counts as not written yet
 	ignored  int               // syncs that were dropped so far
 }
 
@@ -49,7 +49,7 @@ func newReplay(root string, strict bool, steps []step) (*replay, error) {
 	return r, r.findThreads(steps)
 }
 
-// findThreads learns which threads belong to one process and so share descriptors.
+// findThreads determines which threads belong to one process and therefore share descriptors.
 func (r *replay) findThreads(steps []step) error {
 	parent := map[int]int{}
 	for _, s := range steps {
@@ -80,18 +80,18 @@ func (r *replay) findThreads(steps []step) error {
 	return nil
 }
 
-// fleeting reports whether a file means nothing after a power cut: the index of the WAL is made anew, and sockets die
+// fleeting reports whether a file is irrelevant after a power cut: the index of the WAL is rebuilt, and sockets end
 // with their processes.
 func fleeting(name string) bool {
 	return strings.HasSuffix(name, "-shm") || strings.Contains(name, "-bell")
 }
 
-// inside reports whether a path is one that counts.
+// inside reports whether a path is modelled.
 func (r *replay) inside(name string) bool {
 	return (name == r.disk.root || strings.HasPrefix(name, r.disk.root+"/")) && !fleeting(name)
 }
 
-// at finds the open file that an argument speaks of. nil is a file that does not count.
+// at returns the open file that an argument refers to, or nil for a file that is not modelled.
 func (r *replay) at(s step, arg string) (*opened, error) {
 	fd, name, ok := descriptor(arg)
 	if !ok || !r.inside(name) {
@@ -107,7 +107,7 @@ func (r *replay) at(s step, arg string) (*opened, error) {
 	return o, nil
 }
 
-// pathOf resolves a path of a call ending in -at, or of one without.
+// pathOf resolves the path of a call, which may have a folder argument as the calls ending in -at do.
 func pathOf(folder, text string) (string, error) {
 	name, err := unquote(text)
 	if err != nil {
@@ -123,7 +123,7 @@ func pathOf(folder, text string) (string, error) {
 	return path.Join(base, string(name)), nil
 }
 
-// firstAttempts notes which jsonl files hold nothing for certain.
+// firstAttempts records which jsonl files have no content that is certainly on the disk.
 func (r *replay) firstAttempts() {
 	r.told.unsynced = map[string]bool{}
 	for i, name := range jsonlFiles {
@@ -132,8 +132,8 @@ func (r *replay) firstAttempts() {
 	}
 }
 
-// died reports whether a call came to nothing because its process was about to end: it never returned, and what its
-// arguments point to could not be read any more, by strace as little as by the kernel.
+// died reports whether a call had no effect because its process was about to end: the call never returned, and strace
+// could not read its arguments in memory, so the kernel could not either.
 func (c *call) died() bool {
 	return c.result == "" && slices.ContainsFunc(c.args, func(arg string) bool { return strings.HasPrefix(arg, "0x") })
 }
@@ -168,14 +168,14 @@ func (r *replay) do(s step) error {
 	case "mkdirat":
 		err = r.doMkdir(s, s.args[0], s.args[1])
 	case "close":
-		// Another thread may be given the number before the end of the call is logged.
+		// The number may be reused by another thread before the end of the call is logged.
 		if fd, _, ok := descriptor(s.args[0]); ok && !s.leaves {
 			delete(r.open[r.group[s.thread]], fd)
 		}
 	case "mmap":
 		err = r.doMap(s)
 	case "clone", "clone3", "fork", "vfork", "execve", "sync_file_range", "sync", "syncfs":
-		// The last three promise nothing that is counted on here.
+		// The model does not rely on the last three.
 	default:
 		err = r.refuse(s)
 	}
@@ -185,7 +185,7 @@ func (r *replay) do(s step) error {
 	return nil
 }
 
-// refuse fails for calls that the model does not know, if they touch a file that counts.
+// refuse fails for calls that the model does not support, if they touch a modelled file.
 func (r *replay) refuse(s step) error {
 	for _, arg := range s.args {
 		_, name, ok := descriptor(arg)

@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// call is one system call of one thread. The kernel does its work somewhere between the
-// step that begins it and the one that ends it.
+// call is one system call of one thread. The kernel executes it at some time between the steps in which it begins and
+// ends.
 type call struct {
 	thread int
 	name   string
-	args   []string // as strace writes them, texts still in quotes
-	result string   // "" while it is under way
+	args   []string // as printed by strace, strings still quoted
+	result string   // "" until it returns
 	line   int      // of the log, where it begins
 }
 
-// number is what the call returned, -1 for an error.
+// number returns the result of the call, or -1 for an error.
 func (c *call) number() int {
 	n, rest := 0, c.result
 	if at := strings.IndexAny(rest, "< "); at >= 0 {
@@ -36,8 +36,8 @@ type step struct {
 	leaves bool
 }
 
-// parseLog reads what strace -f wrote: beginnings and ends of calls, in the one order in which they happened. Lines
-// that tell of signals and ends of threads are left out.
+// parseLog parses the output of strace -f: the beginnings and ends of calls, in the order in which they happened. It
+// skips lines about signals and ends of threads.
 func parseLog(log []byte) (steps []step, err error) {
 	under := map[int]*call{}
 	for line := 1; len(log) > 0; line++ {
@@ -57,8 +57,8 @@ func parseLog(log []byte) (steps []step, err error) {
 	return steps, nil
 }
 
-// parseLine reads one line: a call begins, or ends, or both if nothing else happened meanwhile. under holds the calls
-// that are under way, by thread.
+// parseLine parses one line: a call begins, or ends, or both if nothing else happened in between. under holds the
+// calls that have not returned, by thread.
 func parseLine(line int, text string, under map[int]*call) ([]step, error) {
 	first, text, found := strings.Cut(text, " ")
 	thread, err := strconv.Atoi(first)
@@ -78,7 +78,7 @@ func parseLine(line int, text string, under map[int]*call) ([]step, error) {
 	}
 	c := &call{thread: thread, name: name, line: line}
 	rest, unfinished := strings.CutSuffix(rest, " <unfinished ...>")
-	if !unfinished { // the process ended meanwhile; the call never returns
+	if !unfinished { // the process ended in the meantime; the call never returns
 		rest, unfinished = strings.CutSuffix(rest, " <detached ...>")
 	}
 	end := 0
@@ -96,13 +96,13 @@ func parseLine(line int, text string, under map[int]*call) ([]step, error) {
 	return []step{{c, false}, {c, true}}, err
 }
 
-// parseEnd reads the end of a call that others interrupted in the log: "<... openat resumed>) = 3</path>".
+// parseEnd parses the end of a call that the log shows in two parts: "<... openat resumed>) = 3</path>".
 func parseEnd(text string, thread int, under map[int]*call) ([]step, error) {
 	name, rest, found := strings.Cut(strings.TrimPrefix(text, "<... "), " resumed>")
 	c := under[thread]
 	delete(under, thread)
 	if name == "???" || strings.HasSuffix(rest, " = ?") {
-		return nil, nil // the thread ended within the call, which may have done anything
+		return nil, nil // the thread ended within the call, whose effect is unknown
 	}
 	if c == nil || !found || name != c.name {
 		return nil, fmt.Errorf("the end of a call that did not begin")
@@ -112,7 +112,7 @@ func parseEnd(text string, thread int, under map[int]*call) ([]step, error) {
 	return []step{{c, true}}, err
 }
 
-// resultOf reads what follows the arguments: ") = 3</path>".
+// resultOf parses the text after the arguments: ") = 3</path>".
 func resultOf(text string) (string, error) {
 	at := strings.LastIndex(text, " = ")
 	if at < 0 {
@@ -121,14 +121,14 @@ func resultOf(text string) (string, error) {
 	return strings.TrimSuffix(strings.TrimSpace(text[at+3:]), " (DELAYED)"), nil
 }
 
-// splitArgs splits arguments at the commas that stand in no text and no brackets, and returns where they end.
+// splitArgs splits arguments at commas outside of strings and brackets, and returns where they end.
 func splitArgs(text string) (args []string, end int, err error) {
 	depth, start, quoted := 0, 0, false
 	for i := 0; i < len(text); i++ {
 		ch := text[i]
 		switch {
 		case quoted:
-			// A long text is skipped at one go.
+			// A long string is skipped at once.
 			step := strings.IndexAny(text[i:], `"\`)
 			if step < 0 {
 				return nil, 0, fmt.Errorf("a text without end")
@@ -153,7 +153,7 @@ func splitArgs(text string) (args []string, end int, err error) {
 	return append(args, strings.TrimSpace(text[start:])), len(text), nil
 }
 
-// unquote returns the bytes of a text as strace writes it, with C's escapes. A text that strace cut short is an error.
+// unquote returns the bytes of a string printed by strace, with C's escapes. A truncated string is an error.
 func unquote(text string) ([]byte, error) {
 	inner, found := strings.CutPrefix(text, `"`)
 	if !found || !strings.HasSuffix(inner, `"`) {
@@ -175,7 +175,7 @@ func unquote(text string) ([]byte, error) {
 	}
 }
 
-// escape reads what stands behind a backslash, and how long it is.
+// escape returns the character of the escape sequence after a backslash, and its length.
 func escape(text string) (ch byte, n int) {
 	if at := strings.IndexByte(`nrtvf"\`, text[0]); at >= 0 {
 		return "\n\r\t\v\f\"\\"[at], 1
@@ -187,7 +187,7 @@ func escape(text string) (ch byte, n int) {
 	return byte(value), n
 }
 
-// descriptor splits 5</path> into its number and what strace found open there.
+// descriptor splits 5</path> into the number and the path of the open file.
 func descriptor(text string) (fd int, path string, ok bool) {
 	digits, rest, found := strings.Cut(text, "<")
 	if !found {

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// told is what has left the program: what it answered, and what it wrote for others to read.
+// told holds the program's output: its answers, and what it wrote for other programs to read.
 type told struct {
 	sent    map[string]bool // acknowledged sends
-	refused map[string]bool // sends to nobody, of which the answer says that they are kept as dead letters
+	refused map[string]bool // sends to an unknown recipient, answered as kept as dead letters
 	read    map[string]bool // printed by a wait
-	acked   map[string]bool // acknowledged reading
-	written map[string]bool // stood in a write to a jsonl file, or got its name in the folder
-	backups map[string]bool // backups that were answered, by path
+	acked   map[string]bool // acknowledged by a reader
+	written map[string]bool // written to a jsonl file, or named in the folder
+	backups map[string]bool // answered backups, by path
 
-	unsynced map[string]bool // recipients whose jsonl file has not been synced with anything in it
+	unsynced map[string]bool // recipients whose jsonl file was never synced with content
 }
 
 func newTold() told {
@@ -24,7 +24,7 @@ func newTold() told {
 	}
 }
 
-// hear notes what a program answered.
+// hear records the answers in the output of a program.
 func (t *told) hear(data []byte) {
 	for line := range strings.Lines(string(data)) {
 		var answer struct {
@@ -61,7 +61,7 @@ func (t *told) hear(data []byte) {
 	}
 }
 
-// idOf returns the message that a line of a jsonl file is of, "" for a line that is no JSON.
+// idOf returns the message ID in a line of a jsonl file, or "" for a line that is not JSON.
 func idOf(line []byte) string {
 	var l struct {
 		MessageID string `json:"message_id"`

@@ -21,20 +21,20 @@ var update = flag.Bool("update", false, "write plans.golden")
 
 const golden = "plans.golden"
 
-// planned finds the statements that SQLite makes a plan for.
+// planned matches the statements for which SQLite makes a plan.
 var planned = regexp.MustCompile(`^(SELECT|INSERT|UPDATE|DELETE|WITH) `)
 
-// foreignTable finds the one statement that reads a table which another program has made under the name of a view of
-// ours.
+// foreignTable matches the one statement that reads a table that another program created under the name of one of our
+// views.
 var foreignTable = regexp.MustCompile(`FROM "\w+_inbox"`)
 
-// hot are parts of the statements that run for every message, or for every look whether there is one. How SQLite runs
-// these is in plans.golden.
+// hot contains parts of the statements that run for every message, or for every check whether there is one. Their
+// plans are in plans.golden.
 var hot = []string{
-	// A send.
+	// Sending.
 	`SELECT 1 FROM agent_message WHERE message_id = ?`,
 	`SELECT params_hash, result FROM idempotency`,
-	// A delivery: what is due, whose turn it is, the claim, the place in the inbox, the counts, the trace.
+	// Delivery: the due messages, the next recipient, the claim, the row in the inbox, the counts, the trace.
 	`SELECT min(at) FROM ( SELECT min(next_attempt_at)`,
 	`SELECT recipient FROM agent_message WHERE status IN ('pending','retry') AND recipient >`,
 	`SELECT priority FROM agent_message WHERE status`,
@@ -45,7 +45,7 @@ var hot = []string{
 	`SELECT recipient, traced_status, count(*) FROM agent_message WHERE seq IN (SELECT seq FROM temp.batch)`,
 	`UPDATE agent_message SET status = ?3, traced_status = ?3`,
 	`SELECT EXISTS (SELECT 1 FROM agent_message WHERE traced_status IS DISTINCT FROM status`,
-	// A reading: the look, the message, its lease, the note that it was read.
+	// Reading: the check, the message, its lease, the record that it was read.
 	`SELECT (SELECT value FROM settings WHERE key = 'config.version'), EXISTS (SELECT 1 FROM agent_inbox`,
 	`SELECT EXISTS (SELECT 1 FROM (SELECT i.delivered_at, m.seq FROM agent_inbox i`,
 	`SELECT 0, m.seq FROM thread_participants p CROSS JOIN agent_message m`,
@@ -55,8 +55,8 @@ var hot = []string{
 	`UPDATE agent_message SET acknowledged_at = ?`,
 }
 
-// TestPlans fails if a statement of the engine walks through all rows of a table that grows, or sorts such rows, and
-// mayCost does not allow it. It compares how SQLite runs those that are hot with plans.golden.
+// TestPlans fails if a statement of the engine walks through all rows of a growing table, or sorts such rows, and
+// mayCost does not allow it. It compares the plans of the hot statements with plans.golden.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	all, err := statements.All()
@@ -97,7 +97,7 @@ func TestPlans(t *testing.T) {
 	compare(t, plans)
 }
 
-// compare writes plans.golden, or fails for each plan that is only there, or only among these.
+// compare writes plans.golden, or fails for each plan that is only in the file or only in plans.
 func compare(t *testing.T, plans []string) {
 	t.Helper()
 	if *update {
@@ -122,8 +122,8 @@ func compare(t *testing.T, plans []string) {
 	}
 }
 
-// openLikeEngine opens a new database with what the engine's connection to it has. It stays empty: SQLite plans by the
-// number of rows only where somebody has run ANALYZE, and the engine never does.
+// openLikeEngine opens a new database with the same settings as the engine's connection. The database stays empty:
+// SQLite plans by the number of rows only after ANALYZE, which the engine never runs.
 func openLikeEngine(t *testing.T) *sql.DB {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "mailroom.db")
@@ -149,10 +149,10 @@ func openLikeEngine(t *testing.T) *sql.DB {
 	return db
 }
 
-// explain returns the steps that SQLite plans for a statement, those within another one indented.
+// explain returns the steps of SQLite's plan for a statement, nested steps indented.
 func explain(t *testing.T, db *sql.DB, text string) (steps []string) {
 	t.Helper()
-	const parameters = 40 // more than any has; the driver leaves the rest out
+	const parameters = 40 // more than any statement has; the driver ignores the others
 	rows, err := db.Query("EXPLAIN QUERY PLAN "+text, make([]any, parameters)...)
 	if err != nil {
 		t.Fatalf("%v in %s", err, text)

@@ -1,6 +1,6 @@
-// Package statements keeps the statements that the engine prepares in a file, so that each can be held to databases
-// which the suites do not run on. A test program that imports it, as enginetest does, adds what it prepares when it is
-// run with -statements. Programs run one after another then.
+// Package statements collects the statements that the engine prepares in a file, so that they can be checked on
+// databases on which the test suites do not run. A test program that imports the package, as enginetest does, adds
+// its statements if it is run with -statements. Run such programs one after another.
 package statements
 
 import (
@@ -19,13 +19,13 @@ import (
 
 var add = flag.Bool("statements", false, "add the statements that this run prepares to statements.sql")
 
-// file is in this folder, where the tests of every package find it.
+// file is the path of the file in this package's folder, which is the same for the tests of every package.
 var file = func() string {
 	_, here, _, _ := runtime.Caller(0)
 	return filepath.Join(filepath.Dir(here), "statements.sql")
 }()
 
-// All returns the statements of the file, each in one line.
+// All returns the statements of the file, one per line.
 func All() ([]string, error) {
 	text, err := os.ReadFile(file)
 	return strings.Split(strings.TrimSuffix(string(text), ";\n"), ";\n"), err
@@ -33,7 +33,7 @@ func All() ([]string, error) {
 
 func init() { store.Prepared = note }
 
-// note adds a statement to the file, if this run is asked to. It is called by whatever prepares a statement.
+// note adds a statement to the file if the flag -statements is set. It is called for every prepared statement.
 func note(text string) {
 	if !*add || ofTest() {
 		return
@@ -49,7 +49,7 @@ var (
 	kept    map[string]bool // the statements of the file; nil before the first is added
 )
 
-// keep adds a statement to the file, unless it is there already.
+// keep adds a statement to the file, unless it is already there.
 func keep(text string) error {
 	keeping.Lock()
 	defer keeping.Unlock()
@@ -71,7 +71,7 @@ func keep(text string) error {
 	return os.WriteFile(file, []byte(strings.Join(slices.Sorted(maps.Keys(kept)), ";\n")+";\n"), 0o666)
 }
 
-// ofTest reports whether a test, or a package for tests, prepares a statement of its own.
+// ofTest reports whether the statement is prepared by a test or a package for tests.
 func ofTest() bool {
 	pcs := make([]uintptr, 8)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])

@@ -19,7 +19,7 @@ var (
 	verb   = regexp.MustCompile(`%(\[\d+\])?[sdvq]`)
 )
 
-// TestComplete looks for statements in the program that no test has run.
+// TestComplete finds statements in the program that no test has run.
 func TestComplete(t *testing.T) {
 	all, err := statements.All()
 	if err != nil {
@@ -49,8 +49,8 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// literals returns the texts in a file, with single spaces, by where they stand, but for statements that a person is
-// shown (byHand).
+// literals returns the string literals in a file by their position, with single spaces, except statements that are
+// shown to a person (byHand).
 func literals(t *testing.T, path string) map[string]string {
 	t.Helper()
 	set := token.NewFileSet()
@@ -77,9 +77,10 @@ func literals(t *testing.T, path string) map[string]string {
 	return found
 }
 
-// unrun returns the first part of a statement, between the verbs of a format, that is not in a text; "" is none.
+// unrun returns the first part of a statement, between the verbs of a format, that is not in a text, or "" if all
+// are.
 func unrun(text, statement string) string {
-	if !begins.MatchString(statement) || statement == "SELECT * FROM (" { // around what a person asks
+	if !begins.MatchString(statement) || statement == "SELECT * FROM (" { // encloses a user's query
 		return ""
 	}
 	for _, part := range verb.Split(statement, -1) {
@@ -90,11 +91,12 @@ func unrun(text, statement string) string {
 	return ""
 }
 
-// madeBefore finds an order by an id, which is made before the commit: one that is committed later may be the smaller.
+// madeBefore matches an order by an ID. An ID is created before the commit, so one that is committed later may be
+// smaller.
 var madeBefore = regexp.MustCompile(`(ORDER BY |\b(max|min)\()(\w+\.)?(message|multicast|question|alert|request|thread|span|trace)_id\b`)
 
-// TestOrder looks for statements that take the order of ids for the order of commits. That is seq's, and rowid's where
-// there is no seq.
+// TestOrder finds statements that use the order of IDs as the order of commits. That order is the one of seq, and of
+// rowid where there is no seq.
 func TestOrder(t *testing.T) {
 	all, err := statements.All()
 	if err != nil {
@@ -104,7 +106,7 @@ func TestOrder(t *testing.T) {
 		switch {
 		case strings.Contains(text, " FROM signal_questions WHERE TRUE"): // a list, newest first, for people
 		case strings.Contains(text, " FROM threads WHERE thread_id < ?"): // the same
-		case strings.Contains(text, " AND question_id > ?"): // walks all of them, each time anew
+		case strings.Contains(text, " AND question_id > ?"): // walks through all of them, from the start each time
 		case madeBefore.MatchString(text):
 			t.Error(text)
 		}

@@ -14,16 +14,16 @@ import (
 	"mailroom/orchestrator/orchestratortest/history"
 )
 
-// tally counts what was done.
+// tally counts actions of the run.
 type tally struct {
 	kills, massacres, pauses, outages, restarts, turnedAway, reaped, handed atomic.Int64
 }
 
-// kill kills a process every now and then, and sometimes all of them at once, so that the next one finds a database
-// that nobody has open.
+// kill kills a process at random intervals, and sometimes all at once, so that the next process finds a database that
+// is not open anywhere.
 func (o *office) kill(_ string, random *rand.Rand) {
 	longest := 250 * time.Millisecond
-	if o.Database != "" { // a command has to connect first
+	if o.Database != "" { // a command must connect first
 		longest = 600 * time.Millisecond
 	}
 	for pause(o.ctx, between(random, 20*time.Millisecond, longest)) {
@@ -38,8 +38,8 @@ func (o *office) kill(_ string, random *rand.Rand) {
 	}
 }
 
-// pauseSome stops a process for a moment, wherever it is: in the turnstile, in a transaction, between a delivery and
-// its settlement. Sometimes its leases are ended meanwhile, as if it had stood still for longer.
+// pauseSome stops a process for a moment, anywhere: in the turnstile, in a transaction, between a delivery and its
+// settlement. Sometimes its leases are ended in the meantime, as if it had been stopped for longer.
 func (o *office) pauseSome(_ string, random *rand.Rand) {
 	for pause(o.ctx, between(random, 200*time.Millisecond, 1500*time.Millisecond)) {
 		p := o.register.any(random)
@@ -50,7 +50,7 @@ func (o *office) pauseSome(_ string, random *rand.Rand) {
 		o.log.Add(history.Event{Kind: history.Paused, Process: p.name})
 		pause(o.ctx, between(random, 20*time.Millisecond, 700*time.Millisecond))
 		if random.IntN(3) == 0 {
-			// Unless it stands still within a transaction, which would keep us out as well.
+			// This fails if the process was stopped within a transaction, which blocks this write as well.
 			o.endLeases([]string{p.name}, 50*time.Millisecond)
 			pause(o.ctx, between(random, 20*time.Millisecond, 700*time.Millisecond))
 		}
@@ -58,7 +58,7 @@ func (o *office) pauseSome(_ string, random *rand.Rand) {
 	}
 }
 
-// breakFolder takes a folder away for a while, so that deliveries into it fail.
+// breakFolder moves a folder away for a while, so that deliveries into it fail.
 func (o *office) breakFolder(name string, random *rand.Rand) {
 	folder := filepath.Join(o.Folder, shakyName)
 	for pause(o.ctx, between(random, 300*time.Millisecond, 2*time.Second)) {
@@ -75,7 +75,7 @@ func (o *office) breakFolder(name string, random *rand.Rand) {
 	}
 }
 
-// reap does what time would: the leases of processes that were killed run out. Some it leaves to time itself.
+// reap ends the leases of killed processes, as time would. It leaves some of them to end by themselves.
 func (o *office) reap(name string, random *rand.Rand) {
 	for pause(o.ctx, between(random, 50*time.Millisecond, 800*time.Millisecond)) {
 		var dead []string
@@ -85,13 +85,13 @@ func (o *office) reap(name string, random *rand.Rand) {
 			}
 		}
 		if err := o.endLeases(dead, 30*time.Second); err != nil && o.Database == "" {
-			// a server may be away: time does it then
+			// A server may be away; the leases then end by themselves.
 			o.fault(name, err)
 		}
 	}
 }
 
-// endLeases sets the ends of the leases of some processes into the past.
+// endLeases sets the ends of the leases of some processes to a time in the past.
 func (o *office) endLeases(dead []string, patience time.Duration) error {
 	if len(dead) == 0 {
 		return nil

@@ -21,10 +21,11 @@ import (
 	"mailroom/orchestrator/store/postgres"
 )
 
-// lanes is how many goroutines of a helper send at once.
+// lanes is how many goroutines of a helper send at the same time.
 const lanes = 6
 
-// diary is what a helper tells the driver. A line is written at once, so that it outlives the helper.
+// diary passes events from a helper to the driver. A line is written immediately, so that it survives a kill of the
+// helper.
 type diary struct {
 	mu  sync.Mutex
 	out io.Writer
@@ -34,15 +35,15 @@ func (d *diary) add(e history.Event) {
 	if e.At == 0 {
 		e.At = time.Now().UnixNano()
 	}
-	line, _ := json.Marshal(e) // texts and numbers always can be
+	line, _ := json.Marshal(e) // strings and numbers can always be marshalled
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.out.Write(append(line, '\n'))
 }
 
-// Helper is a process that sends as a Go program does: its arguments are a role (api, raw), the database and a seed. It
-// ends when its standard input does, and returns its exit status. In the role of a worker it is the command of an exec
-// transport, and writes a diary instead.
+// Helper runs a process that sends as a Go program does. Its arguments are a role (api, raw), the database and a
+// seed. It ends when its standard input is closed, and returns the exit status. In the role worker, it is the command
+// of an exec transport, and writes a diary instead.
 func Helper(args []string, transports map[string]orchestrator.Transport) int {
 	if len(args) != 3 {
 		fmt.Fprintln(os.Stderr, "usage: helper api|raw DATABASE SEED, or helper worker DIARY SEED")
@@ -74,13 +75,13 @@ func Helper(args []string, transports map[string]orchestrator.Transport) int {
 	return 0
 }
 
-// sendByAPI sends from several goroutines, while another one delivers in the same process.
+// sendByAPI sends from several goroutines, while another goroutine delivers in the same process.
 func sendByAPI(ctx context.Context, path string, seed uint64, d *diary,
 	transports map[string]orchestrator.Transport) error {
 	r, err := router.Open(ctx, ledger.Options{
 		Path: path, Instance: os.Getenv("ORCHESTRATOR_INSTANCE_ID"), Host: os.Getenv("MAILROOM_HOST_NAME"),
 		Transports: transports,
-		State:      filepath.Join(os.Getenv("HOME"), ".local", "state", "mailroom"), // as the command line has it
+		State:      filepath.Join(os.Getenv("HOME"), ".local", "state", "mailroom"), // as for the command line
 	})
 	if err != nil {
 		return err
@@ -121,7 +122,7 @@ func sendByAPI(ctx context.Context, path string, seed uint64, d *diary,
 	return <-failures
 }
 
-// serverAway reports whether an error says no more than that the server of a database could not be had.
+// serverAway reports whether an error means only that the database server was unavailable.
 func serverAway(database string, err error) bool {
 	code := orchestrator.CodeOf(err)
 	return postgres.IsAddress(database) && (code == orchestrator.Unavailable || code == orchestrator.Busy)
@@ -143,7 +144,7 @@ func sendDraft(r *delivery.Engine, send *draft, d *diary) error {
 	return nil
 }
 
-// sendPlain sends with SQL alone, as a program does that knows only the command document.
+// sendPlain sends with SQL alone, as a program does that follows only the command document.
 func sendPlain(ctx context.Context, path string, seed uint64, d *diary) error {
 	db, err := history.OpenPlain(path, 30*time.Second)
 	if err != nil {
@@ -155,7 +156,7 @@ func sendPlain(ctx context.Context, path string, seed uint64, d *diary) error {
 	for number := 1; pause(ctx, between(random, time.Millisecond, 150*time.Millisecond)); number++ {
 		send := o.draw(random, "0", number)
 		send.Token = os.Getenv("ORCHESTRATOR_INSTANCE_ID") + "/" + send.Token
-		send.Priority = 0 // which is what a row is given that does not say
+		send.Priority = 0 // the default of the table
 		id := "by-hand-" + send.Token
 		e := send.Event
 		e.Kind = history.Asked

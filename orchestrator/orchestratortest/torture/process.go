@@ -17,7 +17,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/history"
 )
 
-// process is one process of the program, or of the helper.
+// process is a process of the program or of the helper.
 type process struct {
 	o      *office
 	name   string
@@ -26,22 +26,22 @@ type process struct {
 	in     io.WriteCloser
 	out    io.ReadCloser
 	errors bytes.Buffer
-	said   string // the answer, for a fault
+	said   string // the output, for a fault
 
 	mu     sync.Mutex
 	ended  bool
 	killed bool
 }
 
-// register lists the processes that run.
+// register lists the running processes.
 type register struct {
 	mu      sync.Mutex
 	running []*process
 	count   map[string]int // names used so far
-	dead    []string       // those whose leases nobody has ended yet
+	dead    []string       // killed processes whose leases were not ended yet
 }
 
-// start starts a process with pipes. Whoever starts it must call wait.
+// start starts a process with pipes. The caller must call wait.
 func (o *office) start(kind string, program []string, args ...string) (*process, error) {
 	p := &process{o: o}
 	r := &o.register
@@ -74,12 +74,12 @@ func (o *office) start(kind string, program []string, args ...string) (*process,
 	return p, nil
 }
 
-// notHad is the exit status of a command that could not have the database, which is no fault where a server may be
-// away.
+// notHad is the exit status of a command that could not use the database. It is not a fault if the database is on a
+// server, which may be away.
 const notHad = 75
 
-// wait waits for the end of a process whose output was read to its end. An exit with a status that is not allowed is a
-// fault, unless the process was killed.
+// wait waits for the end of a process whose output was read to its end. An exit with a status that is not allowed is
+// a fault, unless the process was killed.
 func (p *process) wait(allowed ...int) {
 	p.in.Close()
 	err := p.cmd.Wait()
@@ -109,27 +109,27 @@ func (p *process) fault(format string, args ...any) {
 	p.o.log.Add(history.Event{Kind: history.Fault, Process: p.name, Text: fmt.Sprintf(format, args...)})
 }
 
-// wasKilled reports whether SIGKILL was sent to it.
+// wasKilled reports whether SIGKILL was sent to the process.
 func (p *process) wasKilled() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.killed
 }
 
-// kill sends SIGKILL, which ends a stopped process too.
+// kill sends SIGKILL, which also ends a stopped process. It reports whether the signal was sent.
 func (p *process) kill() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended || p.killed {
 		return false
 	}
-	// Written down first: what it did not answer from here on is excused.
+	// The kill is logged first, because answers that are missing from here on are excused.
 	p.o.log.Add(history.Event{Kind: history.Killed, Process: p.name})
 	p.killed = true
 	return p.cmd.Process.Signal(syscall.SIGKILL) == nil
 }
 
-// signal sends another signal.
+// signal sends another signal, and reports whether it was sent.
 func (p *process) signal(s syscall.Signal) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,7 +150,7 @@ func (r *register) remove(p *process) {
 	}
 }
 
-// any picks a running process, nil if there is none.
+// any returns a random running process, or nil if there is none.
 func (r *register) any(random *rand.Rand) *process {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -166,7 +166,7 @@ func (r *register) all() []*process {
 	return append([]*process(nil), r.running...)
 }
 
-// killAll kills all that run and returns how many there were.
+// killAll kills all running processes and returns how many there were.
 func (r *register) killAll() (n int) {
 	for _, p := range r.all() {
 		if p.kill() {
@@ -176,7 +176,7 @@ func (r *register) killAll() (n int) {
 	return n
 }
 
-// takeDead returns who died since it was called last.
+// takeDead returns the processes that were killed since the last call.
 func (r *register) takeDead() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -185,16 +185,17 @@ func (r *register) takeDead() []string {
 	return dead
 }
 
-// finish reads what a process has to say and waits for its end.
+// finish reads the output of a process and waits for its end.
 func (p *process) finish(allowed ...int) []byte {
 	p.in.Close()
-	out, _ := io.ReadAll(p.out) // what a killed process leaves is what there is
+	out, _ := io.ReadAll(p.out) // a killed process may leave partial output
 	p.said = string(out[:min(len(out), 1000)])
 	p.wait(allowed...)
 	return out
 }
 
-// once runs the program once, to its end or its death, and returns its answer; ok is false when there is no whole one.
+// once runs the program once, to its end or its death, and decodes its answer. ok is false if there is no complete
+// answer.
 func (o *office) once(kind string, answer any, allowed []int, args ...string) (p *process, ok bool) {
 	p, err := o.start(kind, o.Program, args...)
 	if err != nil {
@@ -205,7 +206,7 @@ func (o *office) once(kind string, answer any, allowed []int, args ...string) (p
 	return p, json.Unmarshal(out, answer) == nil
 }
 
-// command runs the program outside the torture, and fails when it does.
+// command runs the program outside of the torture, and returns an error if the program fails.
 func (o *office) command(ctx context.Context, kind string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, o.Program[0], append(o.Program[1:len(o.Program):len(o.Program)], args...)...)
 	cmd.Env = append(os.Environ(), "MAILROOM_DB="+o.db, "MAILROOM_AGENT=", "HOME="+o.Folder, "XDG_STATE_HOME=",

@@ -25,19 +25,19 @@ import (
 	"mailroom/orchestrator/orchestratortest/history"
 )
 
-// take takes files away from the folders of dir transports as an agent does, each in one step, so that no file is taken
-// twice. What it takes must be whole at that moment.
+// take moves files out of the folders of dir transports as an agent does, each in one step, so that no file is taken
+// twice. Each file must be complete at that moment.
 func (o *office) take(name string, random *rand.Rand) {
 	for number := 1; pause(o.ctx, between(random, time.Millisecond, 200*time.Millisecond)); {
 		for _, f := range folders(o.Folder) {
 			entries, err := os.ReadDir(f.Inbox)
-			if err != nil && !errors.Is(err, fs.ErrNotExist) { // nothing has come yet, or its folder is away
+			if err != nil && !errors.Is(err, fs.ErrNotExist) { // nothing has arrived yet, or the folder is away
 				o.fault(name, err)
 			}
 			for _, e := range entries {
 				taken := filepath.Join(f.Taken, fmt.Sprintf("%06d-%s", number, e.Name()))
 				if os.Rename(filepath.Join(f.Inbox, e.Name()), taken) != nil {
-					continue // its folder was taken away just now
+					continue // the folder was moved away just now
 				}
 				number++
 				if content, err := os.ReadFile(taken); err != nil || !json.Valid(content) {
@@ -49,7 +49,7 @@ func (o *office) take(name string, random *rand.Rand) {
 	}
 }
 
-// worker is the command of the agent worked.
+// worker returns the command of the agent worked.
 func (o *office) worker() string {
 	words := append(o.Helper[:len(o.Helper):len(o.Helper)], "worker", diaries(o.Folder)[0].Path,
 		strconv.FormatUint(o.Seed, 10))
@@ -59,11 +59,11 @@ func (o *office) worker() string {
 	return strings.Join(words, " ")
 }
 
-// work is a command of an exec transport: it reads its message, writes it down, and ends in one of the ways in which a
-// command can. It returns its exit status.
+// work acts as a command of an exec transport. It reads its message, records it, and ends in one of the ways in which
+// a command can end. It returns its exit status.
 func work(path string, seed uint64) int {
 	run := fmt.Sprintf("%d-%d", os.Getpid(), time.Now().UnixNano())
-	random := rand.New(rand.NewPCG(seed, uint64(time.Now().UnixNano()))) // another one for each attempt
+	random := rand.New(rand.NewPCG(seed, uint64(time.Now().UnixNano()))) // different for each attempt
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -104,7 +104,7 @@ func work(path string, seed uint64) int {
 	return status
 }
 
-// slowness is how long a recipient takes: mostly no time, sometimes a while, and now and then longer than it is given.
+// slowness returns how long a recipient takes: mostly no time, sometimes a while, and rarely longer than it may take.
 func slowness(random *rand.Rand) time.Duration {
 	switch n := random.IntN(300); {
 	case n == 0:
@@ -115,7 +115,7 @@ func slowness(random *rand.Rand) time.Duration {
 	return 0
 }
 
-// receiver is the web server to which the agent posted's messages go.
+// receiver is the web server that gets the messages to the agent posted.
 type receiver struct {
 	folder string
 	seed   uint64
@@ -142,7 +142,7 @@ func (r *receiver) listen() (err error) {
 	return nil
 }
 
-// close waits for the requests under way.
+// close waits for the running requests.
 func (r *receiver) close() error {
 	if r.server == nil {
 		return nil
@@ -156,7 +156,7 @@ func (r *receiver) close() error {
 
 func (r *receiver) url() string { return "http://" + r.listener.Addr().String() + "/posted" }
 
-// key signs what is posted.
+// key returns the key that signs requests.
 func (r *receiver) key() []byte {
 	key := sha256.Sum256(strconv.AppendUint(nil, r.seed, 10))
 	return key[:]
@@ -164,8 +164,8 @@ func (r *receiver) key() []byte {
 
 func (r *receiver) secret() string { return "whsec_" + base64.StdEncoding.EncodeToString(r.key()) }
 
-// ServeHTTP writes a request down and answers in one of the ways in which a server can. One whose body did not come
-// whole, since its sender was killed, has not arrived.
+// ServeHTTP records a request and answers in one of the ways in which a server can answer. A request with an
+// incomplete body, whose sender was killed, has not arrived.
 func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	body, err := io.ReadAll(q.Body)
 	if err != nil {
@@ -196,7 +196,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	if err := began.Write(r.diary); err != nil {
 		r.fault(posted, err)
 	}
-	pause(context.Background(), slowness(random)) // it goes on when its client is killed
+	pause(context.Background(), slowness(random)) // it continues if its client is killed
 	ended.At = time.Now().UnixNano()
 	if err := ended.Write(r.diary); err != nil {
 		r.fault(posted, err)
@@ -210,7 +210,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	w.WriteHeader(status)
 }
 
-// statusOf draws an answer; 0 is none.
+// statusOf returns a random status; 0 is no answer.
 func statusOf(random *rand.Rand) int {
 	statuses := []int{0, 500, 404, 503, 503, 400, 413, 415, 422}
 	if n := random.IntN(60); n < len(statuses) {

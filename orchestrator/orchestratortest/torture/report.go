@@ -12,7 +12,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/history"
 )
 
-// Report is what a run did and found.
+// Report describes the actions and the result of a run.
 type Report struct {
 	history.Result
 	Seed      uint64
@@ -21,14 +21,14 @@ type Report struct {
 	Leftovers []string
 
 	Processes, Kills, Massacres, Pauses, Outages int
-	Restarts, Unsure, TurnedAway                 int // of the server, and what came of it
+	Restarts, Unsure, TurnedAway                 int // of the server, and the consequences
 	Acknowledged, Unanswered, Handed             int
 }
 
 // Failed reports whether anything was violated.
 func (r *Report) Failed() bool { return len(r.Violations) > 0 || len(r.Leftovers) > 0 }
 
-// Check checks what a run left in its folder.
+// Check checks the data that a run left in its folder.
 func Check(ctx context.Context, folder string) (Report, error) {
 	events, err := history.Read(filepath.Join(folder, historyName))
 	if err != nil {
@@ -59,7 +59,7 @@ func Check(ctx context.Context, folder string) (Report, error) {
 	return r, err
 }
 
-// Evidence is what a run left in its folder, for history.Check.
+// Evidence returns the data that a run left in its folder, for history.Check.
 func Evidence(folder string, events []history.Event) history.Evidence {
 	database := filepath.Join(folder, databaseName)
 	if address, err := os.ReadFile(filepath.Join(folder, addressName)); err == nil {
@@ -80,7 +80,7 @@ func (t *tally) into(r *Report) {
 	r.Restarts, r.TurnedAway = int(t.restarts.Load()), int(t.turnedAway.Load())
 }
 
-// Problems lists what was violated and what was left over.
+// Problems lists the violations and the leftovers.
 func (r *Report) Problems() (list []string) {
 	for _, v := range r.Violations {
 		list = append(list, v.String())
@@ -91,7 +91,7 @@ func (r *Report) Problems() (list []string) {
 	return list
 }
 
-// Markdown is the report as a section of docs/guarantees.md.
+// Markdown formats the report as a section of docs/guarantees.md.
 func (r *Report) Markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Run on %s with `make torture SEED=%d FOR=%s`: %s of activity, %s in all.\n\n",
@@ -141,7 +141,7 @@ func (r *Report) Markdown() string {
 	return b.String()
 }
 
-// short writes a duration to the second.
+// short formats a duration to the second.
 func short(d time.Duration) string {
 	text := d.Round(time.Second).String()
 	if strings.HasSuffix(text, "m0s") {
@@ -150,7 +150,7 @@ func short(d time.Duration) string {
 	return text
 }
 
-// grouped writes a number with its thousands apart.
+// grouped formats a number with thousands separators.
 func grouped(n int) string {
 	text := fmt.Sprint(n)
 	for i := len(text) - 3; i > 0; i -= 3 {
@@ -162,7 +162,7 @@ func grouped(n int) string {
 // Markers around the report in docs/guarantees.md.
 const beginMark, endMark = "<!-- torture: begin -->", "<!-- torture: end -->"
 
-// Insert puts a report between the markers of a document.
+// Insert places a report between the markers of a document.
 func Insert(document, report string) (string, error) {
 	before, rest, found := strings.Cut(document, beginMark)
 	_, after, ended := strings.Cut(rest, endMark)

@@ -19,8 +19,8 @@ import (
 // restWithin bounds how long a run may take to come to rest.
 const restWithin = 5 * time.Minute
 
-// rest lets everything come to rest: the leases of the dead run out, and everything is delivered or given up. Then one
-// more process rings the bell, which clears away what the dead left in its folder.
+// rest brings the run to rest: the leases of dead processes end, and all messages are delivered or given up. Then one
+// more process rings the bell, which removes the sockets that dead processes left in its folder.
 func (o *office) rest() error {
 	ctx, cancel := context.WithTimeout(o.done, restWithin)
 	defer cancel()
@@ -75,7 +75,7 @@ func (o *office) sendLast(ctx context.Context) error {
 	return o.recount(ctx)
 }
 
-// recount compares what stats counts with the trace, and what status counts with the rows.
+// recount compares the counts of stats with the trace, and those of status with the rows.
 func (o *office) recount(ctx context.Context) error {
 	if err := o.compareStats(ctx); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (o *office) recount(ctx context.Context) error {
 	return err
 }
 
-// compareStats compares what stats counts with the trace.
+// compareStats compares the counts of stats with the trace.
 func (o *office) compareStats(ctx context.Context) error {
 	db, err := history.OpenPlain(o.db, 30*time.Second)
 	if err != nil {
@@ -129,7 +129,7 @@ func (o *office) compareStats(ctx context.Context) error {
 	return nil
 }
 
-// undelivered ends all leases, since nobody is alive who could hold one, and counts what is still to be delivered.
+// undelivered ends all leases, since no process is alive that could hold one, and counts the undelivered messages.
 func (o *office) undelivered(ctx context.Context) (left int, err error) {
 	db, err := history.OpenPlain(o.db, 30*time.Second)
 	if err != nil {
@@ -145,7 +145,7 @@ func (o *office) undelivered(ctx context.Context) (left int, err error) {
 	return left, err
 }
 
-// ageSockets makes the sockets of the dead as old as they must be to count as dead.
+// ageSockets makes the sockets of dead processes old enough to count as dead.
 func (o *office) ageSockets() error {
 	names, err := os.ReadDir(o.db + "-bell")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -160,8 +160,8 @@ func (o *office) ageSockets() error {
 	return err
 }
 
-// leftovers lists what should not be there when nobody has the database open any more: processes, open files, sockets,
-// locks that are held, and files that nobody is told of.
+// leftovers lists things that should not exist when no process has the database open: processes, open files, sockets,
+// held locks, and undocumented files.
 func (o *office) leftovers() (left []string) {
 	for _, p := range o.register.all() {
 		left = append(left, "the process "+p.name+" runs")
@@ -179,18 +179,18 @@ func (o *office) leftovers() (left []string) {
 			return err
 		}
 		switch from, _ := filepath.Rel(o.Folder, path); {
-		case strings.HasPrefix(from, ".local/state/mailroom/trusted/"): // that it was made here, in the home of its programs
+		case strings.HasPrefix(from, ".local/state/mailroom/trusted/"): // the database was created here
 		case from == databaseName, from == historyName, from == seedName, from == addressName,
 			strings.HasSuffix(from, ".jsonl"):
-		case strings.HasSuffix(from, ".sock"), // of a daemon that was killed: the next one takes its place
+		case strings.HasSuffix(from, ".sock"), // of a killed daemon: the next daemon replaces it
 			strings.HasPrefix(from, ".s") && strings.HasSuffix(from, "/s"): // or removes it, if it had no name yet
 		case strings.HasPrefix(from, takenName+"/"), isBox(from):
-		case from == databaseName+"-turnstile", strings.HasSuffix(from, ".jsonl.lock"): // stay, as documented
+		case from == databaseName+"-turnstile", strings.HasSuffix(from, ".jsonl.lock"): // these remain, as documented
 			left = append(left, held(path)...)
 			left = append(left, full(path)...)
-		case strings.HasPrefix(from, ".local/state/mailroom/") && strings.Contains(from, "/mailroom-slots/"): // the same of one on a server
+		case strings.HasPrefix(from, ".local/state/mailroom/") && strings.Contains(from, "/mailroom-slots/"): // as below, on a server
 			left = append(left, held(path)...)
-		case strings.HasPrefix(from, databaseName+"-slots/"): // stays, and says who had it last
+		case strings.HasPrefix(from, databaseName+"-slots/"): // remains, and contains its last owner
 			left = append(left, held(path)...)
 		default:
 			left = append(left, "the file "+path)
@@ -203,14 +203,14 @@ func (o *office) leftovers() (left []string) {
 	return left
 }
 
-// isBox reports whether a file is what a dir transport leaves behind: the messages of its agents, and in its folder for
-// those on their way its text, and what a killed process had staged of messages that were given up before another could
-// write.
+// isBox reports whether a file is one that a dir transport leaves: the messages of its agents, the text in its
+// staging folder, and files that a killed process had staged for messages that were given up before another process
+// could write.
 func isBox(from string) bool {
 	for _, root := range []string{filepath.Join(solidName, boxName), filepath.Join(shakyName, boxName)} {
 		for _, pattern := range []string{"*/*.json", ".mailroom/README", ".mailroom/*-*-*"} {
 			if match, _ := filepath.Match(filepath.Join(root, pattern), from); match {
-				// a bad pattern is the only error
+				// A bad pattern is the only error.
 				return true
 			}
 		}
@@ -218,7 +218,7 @@ func isBox(from string) bool {
 	return false
 }
 
-// full reports a lock file that has something in it.
+// full reports a lock file that is not empty.
 func full(path string) []string {
 	if info, err := os.Stat(path); err != nil || info.Size() != 0 {
 		return []string{path + " is not empty"}
@@ -239,7 +239,7 @@ func held(path string) (left []string) {
 	return left
 }
 
-// holders lists the processes that have a file below folder open, where the system tells.
+// holders lists the processes that have a file below folder open, on systems with /proc.
 func holders(folder string) (left []string) {
 	links, _ := filepath.Glob("/proc/[0-9]*/fd/*") // a bad pattern is the only error
 	for _, link := range links {

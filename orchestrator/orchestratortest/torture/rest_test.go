@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestLeftovers plants what a process could leave behind: each must be found, and what is documented to stay is none.
+// TestLeftovers plants everything that a process could leave behind. Each must be found, except documented files.
 func TestLeftovers(t *testing.T) {
 	t.Parallel()
-	folder, err := os.MkdirTemp("", "left") // short: a socket's path has its bounds
+	folder, err := os.MkdirTemp("", "left") // short, because the length of a socket's path is limited
 	if err != nil {
 		t.Fatal(err)
 	}

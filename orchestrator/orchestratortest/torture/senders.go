@@ -14,7 +14,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/history"
 )
 
-// draft is one send about to be made.
+// draft is a send that is about to be made.
 type draft struct {
 	history.Event
 	key string // idempotency key
@@ -22,13 +22,13 @@ type draft struct {
 	ttl int    // seconds
 }
 
-// draw makes up the next send of a lane.
+// draw returns the next send of a lane, chosen at random.
 func (o *office) draw(random *rand.Rand, lane string, number int) draft {
 	d := draft{Event: history.Event{
 		Lane: lane, Number: number, Token: lane + "-" + strconv.Itoa(number),
 		Sender: sendersNames[random.IntN(len(sendersNames))], Recipient: targets[random.IntN(len(targets))],
 	}}
-	switch n := random.IntN(100); { // a command takes its time
+	switch n := random.IntN(100); { // few, because a command takes time
 	case n < 2:
 		d.Recipient = worked
 	case n < 6:
@@ -53,12 +53,12 @@ func (o *office) draw(random *rand.Rand, lane string, number int) draft {
 	return d
 }
 
-// payload is what the send carries.
+// payload returns the payload of the send.
 func (d *draft) payload() string {
 	return fmt.Sprintf(`{"token":%q,"filling":%q}`, d.Token, strings.Repeat("x", d.fat))
 }
 
-// line is the send as a line of `send --stdin`.
+// line returns the send as a line of `send --stdin`.
 func (d *draft) line() []byte {
 	object := map[string]any{
 		"sender": d.Sender, "recipient": d.Recipient, "message_type": "note", "payload": json.RawMessage(d.payload()),
@@ -72,18 +72,18 @@ func (d *draft) line() []byte {
 	if d.key != "" {
 		object["idempotency_key"] = d.key
 	}
-	text, _ := json.Marshal(object) // texts and numbers always can be
+	text, _ := json.Marshal(object) // strings and numbers can always be marshalled
 	return append(text, '\n')
 }
 
-// asked and acknowledged write a send down, before and after.
+// asked records that a send is about to be requested.
 func (p *process) asked(d *draft) {
 	e := d.Event
 	e.Kind, e.Process, e.At = history.Asked, p.name, time.Now().UnixNano()
 	p.o.log.Add(e)
 }
 
-// refused reports whether an answer says that the database could not be had, and writes that down.
+// refused reports whether an answer means that the database was unavailable, and records that.
 func (p *process) refused(d *draft, code string) bool {
 	if p.o.Database == "" || code != "unavailable" && code != "busy" {
 		return false
@@ -96,17 +96,17 @@ func (p *process) acknowledged(d *draft, id string) {
 	p.o.log.Add(history.Event{Kind: history.Acknowledged, Process: p.name, Token: d.Token, MessageID: id})
 }
 
-// answer is what a send is answered.
+// answer is the answer to a send.
 type answer struct {
 	Success   bool   `json:"success"`
 	MessageID string `json:"message_id"`
-	Error     string `json:"error"` // its code
+	Error     string `json:"error"` // error code
 }
 
-// window is how many lines a sender has under way at most.
+// window is the most lines of a sender that are not answered yet.
 const window = 30
 
-// sendLines sends through `send --stdin`, again and again.
+// sendLines sends through `send --stdin` repeatedly.
 func (o *office) sendLines(name string, random *rand.Rand) {
 	for o.ctx.Err() == nil {
 		p, err := o.start(name, o.Program, "send", "--stdin")
@@ -122,7 +122,8 @@ func (o *office) sendLines(name string, random *rand.Rand) {
 	}
 }
 
-// sendKeyed sends with idempotency keys: what a killed process did not acknowledge is sent again by the next one.
+// sendKeyed sends with idempotency keys. Sends that a killed process did not acknowledge are repeated by the next
+// process.
 func (o *office) sendKeyed(name string, random *rand.Rand) {
 	var open []draft // not acknowledged, oldest first
 	number := 0
@@ -155,8 +156,8 @@ func (o *office) sendKeyed(name string, random *rand.Rand) {
 	}
 }
 
-// talk writes what next gives to a `send --stdin` and reads the answers, until next has no more or the process is
-// killed. It returns how many were acknowledged.
+// talk writes the sends from next to a `send --stdin` and reads the answers, until next has no more or the process is
+// killed. It returns how many were acknowledged before the first send that must be repeated.
 func (p *process) talk(random *rand.Rand, next func() (draft, bool)) (told int) {
 	underWay := make(chan draft, window)
 	ended := make(chan struct{})
@@ -164,7 +165,7 @@ func (p *process) talk(random *rand.Rand, next func() (draft, bool)) (told int) 
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		defer close(ended)
-		n, whole := 0, true // until the first that must be sent once more
+		n, whole := 0, true // until the first that must be repeated
 		defer func() { answered <- n }()
 		answers := bufio.NewScanner(p.out)
 		answers.Buffer(nil, 4<<20)
@@ -194,7 +195,7 @@ func (p *process) talk(random *rand.Rand, next func() (draft, bool)) (told int) 
 	return <-answered
 }
 
-// write writes lines in bursts, at most window of them ahead of the answers.
+// write writes lines in bursts, at most window lines ahead of the answers.
 func (p *process) write(random *rand.Rand, next func() (draft, bool), underWay chan<- draft, ended <-chan struct{}) {
 	burst := 0
 	for {
@@ -222,7 +223,7 @@ func (p *process) write(random *rand.Rand, next func() (draft, bool), underWay c
 func (o *office) sendSingly(name string, random *rand.Rand) {
 	for number := 1; pause(o.ctx, between(random, 5*time.Millisecond, 100*time.Millisecond)); number++ {
 		d := o.draw(random, name, number)
-		d.fat = min(d.fat, 10_000) // an argument has its bounds
+		d.fat = min(d.fat, 10_000) // the length of an argument is limited
 		args := []string{"send", "--sender", d.Sender, "--recipient", d.Recipient, "--message-type", "note",
 			"--payload", d.payload(),
 			"--priority", strconv.Itoa(d.Priority)}
@@ -231,7 +232,7 @@ func (o *office) sendSingly(name string, random *rand.Rand) {
 			o.fault(name, err)
 			return
 		}
-		// Its process has begun, but cannot have sent before it was started; so the time is that of a little earlier.
+		// The process has already begun, but cannot have sent before its start, so the event gets that earlier time.
 		e := d.Event
 		e.Kind, e.Process, e.At = history.Asked, p.name, p.began
 		o.log.Add(e)
@@ -247,7 +248,7 @@ func (o *office) sendSingly(name string, random *rand.Rand) {
 	}
 }
 
-// sendFromGo runs helpers that send, and deliver, through the Go API.
+// sendFromGo runs helpers that send and deliver through the Go API.
 func (o *office) sendFromGo(name string, random *rand.Rand) { o.help(name, random, "api") }
 
 // sendRaw runs helpers that send with plain SQL.
@@ -261,7 +262,7 @@ func (o *office) help(name string, random *rand.Rand, role string) {
 			o.fault(name, err)
 			return
 		}
-		stop := context.AfterFunc(o.ctx, func() { p.in.Close() }) // which asks it to end
+		stop := context.AfterFunc(o.ctx, func() { p.in.Close() }) // which asks the helper to end
 		lines := bufio.NewScanner(p.out)
 		for lines.Scan() {
 			var e history.Event

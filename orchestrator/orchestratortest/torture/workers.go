@@ -11,7 +11,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/history"
 )
 
-// serve keeps a daemon running. When the time is over it is asked to end, which it must do with status 0.
+// serve keeps a daemon running. When the time is over, the daemon is asked to end, which it must do with status 0.
 func (o *office) serve(name string, random *rand.Rand) {
 	for o.ctx.Err() == nil {
 		p, err := o.start(name, o.Program, "serve", "--log-level", "error")
@@ -19,32 +19,33 @@ func (o *office) serve(name string, random *rand.Rand) {
 			o.fault(name, err)
 			return
 		}
-		life, cancel := context.WithTimeout(o.ctx, between(random, 5*time.Second, 40*time.Second)) // now and then it ends in peace
+		// Some daemons are asked to end instead of killed.
+		life, cancel := context.WithTimeout(o.ctx, between(random, 5*time.Second, 40*time.Second))
 		stop := context.AfterFunc(life, func() { p.signal(syscall.SIGTERM) })
-		said, _ := io.ReadAll(p.out) // its first line, and why it ended if that was no one's wish
+		said, _ := io.ReadAll(p.out) // its first line, and the reason for an unexpected end
 		p.said = string(said)
 		stop()
 		cancel()
-		p.wait(-1) // a signal that comes before it listens for signals
+		p.wait(-1) // for a signal before the daemon handles signals
 		pause(o.ctx, between(random, time.Millisecond, 300*time.Millisecond))
 	}
 }
 
-// deliver runs delivery after delivery.
+// deliver runs one delivery after another.
 func (o *office) deliver(name string, random *rand.Rand) {
 	for pause(o.ctx, between(random, time.Millisecond, 400*time.Millisecond)) {
 		o.once(name, &struct{}{}, nil, "deliver_all")
 	}
 }
 
-// clean archives and deletes what has ended, at once.
+// clean archives and deletes finished messages without delay.
 func (o *office) clean(name string, random *rand.Rand) {
 	for pause(o.ctx, between(random, 100*time.Millisecond, 2*time.Second)) {
 		o.once(name, &struct{}{}, nil, "clear_old", "--older-than-days", "0")
 	}
 }
 
-// look asks for what must be answered at any time.
+// look runs commands that must be answered at any time.
 func (o *office) look(name string, random *rand.Rand) {
 	for pause(o.ctx, between(random, 50*time.Millisecond, time.Second)) {
 		commands := [][]string{{"poll", "--recipient", targets[random.IntN(len(targets))]}, {"status"},
@@ -53,8 +54,8 @@ func (o *office) look(name string, random *rand.Rand) {
 	}
 }
 
-// read waits for messages, as an agent does. mixed's and inboxed's messages come to their inboxes; what shaky is given
-// here its broken file has not taken.
+// read waits for messages, as an agent does. Messages to mixed and inboxed go to their inboxes. Messages that shaky
+// gets here are those that its broken file did not receive.
 func (o *office) read(name string, random *rand.Rand) {
 	for pause(o.ctx, between(random, time.Millisecond, 150*time.Millisecond)) {
 		recipient := readers[random.IntN(len(readers))]
@@ -79,10 +80,10 @@ func (o *office) read(name string, random *rand.Rand) {
 	}
 }
 
-// conflict is the exit status of a command that came too late; missing that of one whose message is gone.
+// conflict is the exit status of a command that came too late; missing is that of a command whose message is gone.
 const conflict, missing = 65, 66
 
-// meddle cancels what waits, replays dead letters and acknowledges.
+// meddle cancels waiting messages, replays dead letters and acknowledges messages.
 func (o *office) meddle(name string, random *rand.Rand) {
 	for pause(o.ctx, between(random, 100*time.Millisecond, time.Second)) {
 		switch random.IntN(3) {

@@ -1,4 +1,4 @@
-// Package want compares what a test got with what it wants, for what most tests compare.
+// Package want compares the results of a test with the expected values, in the forms that most tests need.
 package want
 
 import (
@@ -9,7 +9,7 @@ import (
 	"mailroom/orchestrator"
 )
 
-// Code ends the test unless err carries the code.
+// Code ends the test unless err has the code.
 func Code(t *testing.T, err error, code orchestrator.Code) {
 	t.Helper()
 	if err == nil {
@@ -20,7 +20,7 @@ func Code(t *testing.T, err error, code orchestrator.Code) {
 	}
 }
 
-// Equal fails the test unless got is want.
+// Equal fails the test unless got equals want.
 func Equal[T comparable](t *testing.T, what string, got, want T) {
 	t.Helper()
 	if got != want {
@@ -28,7 +28,7 @@ func Equal[T comparable](t *testing.T, what string, got, want T) {
 	}
 }
 
-// Rows fails the test unless the rows of a query are those, in this order.
+// Rows fails the test unless the rows of a query equal want, in this order.
 func Rows(t *testing.T, got []string, want ...string) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -41,8 +41,8 @@ func Rows(t *testing.T, got []string, want ...string) {
 	}
 }
 
-// Lines fails the test unless the lines are those, in any order: each recipient is delivered to by itself. It sorts
-// both.
+// Lines fails the test unless the lines equal want in any order, because each recipient is delivered to
+// independently. It sorts both slices.
 func Lines(t *testing.T, got []string, want ...string) {
 	t.Helper()
 	slices.Sort(got)
@@ -52,7 +52,7 @@ func Lines(t *testing.T, got []string, want ...string) {
 	}
 }
 
-// IDs fails the test unless the messages are those, in this order.
+// IDs fails the test unless the messages have these IDs, in this order.
 func IDs(t *testing.T, ms []orchestrator.Message, ids ...string) {
 	t.Helper()
 	got := make([]string, len(ms))

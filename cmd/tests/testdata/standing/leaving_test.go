@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestLeavesAProcess stands still, and leaves a process in a group of its own that has its output.
+// TestLeavesAProcess hangs, and leaves a process in a separate process group that holds the test's output open.
 func TestLeavesAProcess(t *testing.T) {
 	left := exec.Command("sleep", "20")
 	left.Stdout, left.SysProcAttr = os.Stdout, &syscall.SysProcAttr{Setpgid: true}

@@ -1,4 +1,4 @@
-// Package standing has tests of every kind that the watch over tests has to tell apart.
+// Package standing contains tests of every kind that cmd/tests must distinguish.
 package standing
 
 import (
@@ -12,7 +12,7 @@ func TestFails(t *testing.T) {
 	t.Run("inner", func(t *testing.T) { t.Error("because of this") })
 }
 
-// TestCrowded has a subtest that waits for a place while another goes on and says so.
+// TestCrowded has a subtest that waits for a free parallel slot while another runs and prints output.
 func TestCrowded(t *testing.T) {
 	for _, name := range []string{"first", "second"} {
 		t.Run(name, func(t *testing.T) {
