@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
-	_ "github.com/mattn/go-sqlite3" // the driver that backlite's manual uses
+	_ "github.com/mattn/go-sqlite3" // the driver in backlite's manual
 	"github.com/mikestefanello/backlite"
 )
 
@@ -19,9 +19,9 @@ func (backliteTask) Config() backlite.QueueConfig {
 	return backlite.QueueConfig{Name: "messages", MaxAttempts: 4, Backoff: 30 * time.Second, Timeout: 300 * time.Second}
 }
 
-// backliteSends measures n senders in one process. Each adds one task at a time to a database created as in
-// backlite's manual. Its driver syncs only at checkpoints (synchronous NORMAL), so that a power cut loses
-// acknowledged tasks. If full is set, it syncs every commit.
+// backliteSends measures n senders in one process, each adding one task at a time, to a database opened as in
+// backlite's manual. With these settings, the driver syncs only at checkpoints (synchronous NORMAL), so that a power
+// failure loses acknowledged tasks. If full is set, the driver syncs every commit.
 func backliteSends(n int, full bool) func(*Run) Measures {
 	return func(r *Run) Measures {
 		dsn := "file:" + filepath.Join(r.Dir, "backlite.db") + "?_journal=WAL&_timeout=5000"

@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// cases lists every case, in the order of the report. Each case is in a separate file with its contestants.
+// cases lists every case, in the order of the report. Each case has a file of its own, with its contestants.
 var cases = []Case{
 	sends(1, "In addition to writing the two rows, a send reads the last stored time and the version of the configuration (6 µs). "+
 		"It also takes its turn among the processes (2 µs), looks for listeners (1 µs), makes an ID that sorts by time, and checks "+
@@ -57,7 +57,7 @@ var cases = []Case{
 	serverWakeup,
 }
 
-// findCase returns the case with a name, or nil if there is none.
+// findCase returns the case with the given name, or nil if there is none.
 func findCase(name string) *Case {
 	for i := range cases {
 		if cases[i].Name == name {

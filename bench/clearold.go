@@ -31,13 +31,13 @@ var clearOld = Case{
 		"reaches 5 to 10 MB before such a moment comes. The measure is the largest size in the whole run.",
 }
 
-// clearerParams configures a clearer.
+// clearerParams selects the database to clear and the design to use.
 type clearerParams struct {
 	Design string // mailroom or delete
 	Path   string
 }
 
-// clearerRole clears once after it received a line, and sends back how many rows were deleted.
+// clearerRole waits for a line, clears once, and sends the number of deleted rows.
 func clearerRole(r *Run, up *wire, p clearerParams) {
 	heard[string](up)
 	var rows int64
@@ -51,7 +51,7 @@ func clearerRole(r *Run, up *wire, p clearerParams) {
 	check(up.say(rows))
 }
 
-// deleteOld deletes old messages as a program without batches does.
+// deleteOld deletes the old rows with one statement, as a program without batches does.
 func deleteOld(path string) int64 {
 	conn := openRaw(path, "_journal_mode=WAL&_synchronous=FULL&_busy_timeout=60000")
 	defer conn.Close()
@@ -91,8 +91,8 @@ func clears(design, status string) func(*Run) Measures {
 
 func fileSize(path string) int64 { return must(os.Stat(path)).Size() }
 
-// watchSize checks the size of a file every millisecond without opening the file. largest stops that and returns the
-// largest size.
+// watchSize polls the size of a file every millisecond, without opening the file. largest stops the polling and
+// returns the largest size.
 func watchSize(path string) (largest func() int64) {
 	stop, done := make(chan struct{}), make(chan int64)
 	go func() {

@@ -41,7 +41,7 @@ func coldMailroom(r *Run, path string, _ int) *exec.Cmd {
 		"--message-type", "task_assignment", "--payload", letterPayload)
 }
 
-// coldSQLite returns a command that inserts one message. The sqlite3 command syncs every commit by default.
+// coldSQLite returns a command that inserts one message. By default, the sqlite3 command syncs every commit.
 func coldSQLite(_ *Run, path string, i int) *exec.Cmd {
 	const at = "strftime('%Y-%m-%dT%H:%M:%fZ','now')"
 	id := fmt.Sprintf("msg-%s-%d", time.Now().UTC().Format("20060102150405.000000"), i)
@@ -54,11 +54,12 @@ func coldSQLite(_ *Run, path string, i int) *exec.Cmd {
 		COMMIT`, id, letterPayload, at))
 }
 
-// starts measures the duration and the memory of a command that sends one message.
+// starts measures the time and the memory of a command that sends one message.
 func starts(command func(r *Run, path string, i int) *exec.Cmd) func(*Run) Measures {
 	return func(r *Run) Measures {
 		path, n, i := r.newMailroom("sender", "recipient"), r.scaled(100, 10), 0
-		said := must(os.Create(filepath.Join(r.Dir, "said"))) // a file needs no work of this process
+		// The output goes into a file, so that no goroutine of this process runs beside the command to copy it.
+		said := must(os.Create(filepath.Join(r.Dir, "said")))
 		defer said.Close()
 		next := func() *exec.Cmd { i++; return command(r, path, i) }
 		once := func() {
@@ -75,7 +76,7 @@ func starts(command func(r *Run, path string, i int) *exec.Cmd) func(*Run) Measu
 		}
 		slices.Sort(peaks)
 		r.serve(path)
-		// The daemon delivers each message before the next one is sent.
+		// The daemon delivers each message. The pause lets it finish before the next send.
 		held := timed(n, func() { r.rest(15 * time.Millisecond) }, once)
 		return Measures{
 			"alone_ms": milliseconds(alone), "held_ms": milliseconds(held), "peak_kib": float64(peaks[2]),
@@ -89,13 +90,14 @@ type served struct {
 	address string // of its endpoint, if it has one
 }
 
-// serve starts a daemon with further options until the end of the run, and waits until it is ready.
+// serve starts a daemon with further options, and waits until it is ready. The daemon is stopped at the end of the
+// run.
 func (r *Run) serve(path string, options ...string) *served {
 	cmd := exec.CommandContext(r.ctx, r.Mailroom, append([]string{"serve", "--db", path, "--json"}, options...)...)
 	cmd.Dir = filepath.Dir(path)
 	out := must(cmd.StdoutPipe())
 	check(cmd.Start())
-	r.after(func() error { // as an operator does
+	r.after(func() error { // stop it as an operator does
 		cmd.Process.Signal(syscall.SIGTERM)
 		if err := cmd.Wait(); err != nil {
 			return fmt.Errorf("mailroom serve: %w", err)
@@ -108,7 +110,7 @@ func (r *Run) serve(path string, options ...string) *served {
 	return &served{cmd, hello.Listening}
 }
 
-// vmField returns the value of a line of /proc/PID/status that ends with kB: VmHWM, VmRSS.
+// vmField returns the value of a field of /proc/PID/status that is given in kB, such as VmHWM or VmRSS.
 func vmField(pid int, name string) (kib int64, err error) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"mailroom/orchestrator/traffic"
 )
 
-// asked maps each view of the console to the commands that it runs.
+// asked lists the commands that each view of the console runs when it is shown.
 var asked = map[string][][2]string{
 	"now": {{"now", `{}`}, {"room", `{}`}, {"stats", `{"since":"1h","every":"1m","waiting":true}`},
 		{"doctor", `{"try":false,"quick":true}`}},
@@ -73,7 +73,7 @@ func runConsole(r *Run) Measures {
 }
 
 // consoleDatabase creates a database with the given number of finished messages and a thousand dead letters, and
-// counts the events of the traces, as a daemon does over time.
+// counts the traces, as a daemon does gradually.
 func (r *Run) consoleDatabase(rows int) (path string) {
 	path = r.newMailroom(append(numbered("worker", 10), numbered("sender", 8)...)...)
 	finished{Rows: rows, Status: "delivered", Ended: time.Minute, Senders: 8}.fill(path)
@@ -94,7 +94,7 @@ func (r *Run) consoleDatabase(rows int) (path string) {
 	return path
 }
 
-// console is a daemon with an endpoint, and a token with all rights.
+// console is a daemon with an endpoint, and a token that has all rights.
 type console struct {
 	*served
 	token string
@@ -144,13 +144,13 @@ func (c console) asks(ctx context.Context, command, params string, n int) (time.
 	return took[len(took)*95/100], nil
 }
 
-// steadily sends 500 messages per second, and records the duration of each send.
+// steadily sends 500 messages a second, and records the duration of each send.
 type steadily struct {
 	mu   sync.Mutex
 	took []time.Duration
 }
 
-// startSending sends from eight agents to ten, until the end of the run.
+// startSending starts sending from eight agents to ten agents, until the end of the run.
 func (r *Run) startSending(path string) *steadily {
 	s, e, ended := &steadily{}, r.open(path), make(chan error, 1)
 	until, stop := context.WithCancel(r.ctx)

@@ -59,7 +59,7 @@ func (r *Run) costOfPage(m Measures, sends *steadily, c console) {
 		return sends.lately(), cpuTime(pid) - before
 	}
 	nothing := func(until context.Context) error { <-until.Done(); return nil }
-	measure(nothing) // until all is open and prepared
+	measure(nothing) // a warm-up, until everything is open and prepared
 	var ratios []float64
 	var idle, asking time.Duration
 	n := r.scaled(12, 3)
@@ -74,7 +74,8 @@ func (r *Run) costOfPage(m Measures, sends *steadily, c console) {
 	m["daemon_cpu_with_page_ms_per_s"] = milliseconds(asking) / (phase * time.Duration(n)).Seconds()
 }
 
-// newest passes on the IDs of the newest messages in a stream of events, until the stream ends.
+// newest reads a stream of events until it ends. For each message in it, newest puts the IDs of the newest messages,
+// at most 500, into ids. It replaces a value that has not been received yet.
 func newest(events io.Reader, ids chan []string) {
 	var held []string
 	for lines := bufio.NewScanner(events); lines.Scan(); {
@@ -90,7 +91,7 @@ func newest(events io.Reader, ids chan []string) {
 	}
 }
 
-// actAsPage reads the stream of events, and runs the commands of the view Messages, until ctx ends.
+// actAsPage follows the stream of events, and sends the requests of the view Messages, until ctx ends.
 func (c console) actAsPage(ctx context.Context) error {
 	response, err := c.request(ctx, http.MethodGet, "/v1/events", "")
 	if err != nil {
@@ -123,7 +124,7 @@ func (c console) actAsPage(ctx context.Context) error {
 	}
 }
 
-// watchPage opens the page in a browser and watches it.
+// watchPage opens the page in a browser and measures its long tasks and its delays.
 func (r *Run) watchPage(m Measures, e *delivery.Engine, c console) {
 	code := must(agents.IssueCode(r.ctx, e.Ledger))
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.DisableGPU)
@@ -144,13 +145,13 @@ func (r *Run) watchPage(m Measures, e *delivery.Engine, c console) {
 	m["seen_ms"] = r.untilSeen(e, tab, r.scaled(10, 3))
 }
 
-// evaluated returns the value of an expression in a tab, after its promise is fulfilled.
+// evaluated evaluates an expression in a tab, waits for its promise, and returns the value.
 func evaluated[T any](tab context.Context, expression string) T {
 	return must(chromedp.Run(tab, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise)))
 }
 
-// untilSeen sends n messages that the page in a tab must show, and returns the longest time until one was shown, in
-// milliseconds.
+// untilSeen sends n messages that the page of a tab should show. It returns the longest time until such a message was
+// on the page, in milliseconds.
 func (r *Run) untilSeen(e *delivery.Engine, tab context.Context, n int) (longest float64) {
 	evaluated[map[string]int64](tab, rowsSeen)
 	sent := map[string]int64{}
@@ -183,8 +184,8 @@ func show(path string) string {
 	})()`, path)
 }
 
-// longTasks returns a script that shows an address, and returns the durations of the following tasks that took more
-// than 50 ms.
+// longTasks returns a script that shows an address, and returns the durations of the tasks that took more than 50 ms
+// while it watched.
 func longTasks(path string, watched time.Duration) string {
 	return fmt.Sprintf(`(async () => {
 		await %s;
@@ -198,7 +199,7 @@ func longTasks(path string, watched time.Duration) string {
 	})()`, show(path), watched.Milliseconds())
 }
 
-// rowsSeen returns when each row of the table first appeared, since the first call.
+// rowsSeen is a script that returns when each row of the table appeared, for all rows since its first run.
 const rowsSeen = `(async () => {
 	if (!window.rowsSeen) {
 		window.rowsSeen = {};

@@ -7,10 +7,10 @@ import (
 	"strconv"
 )
 
-// results are the runs of a case by contestant, one per round.
+// results holds the runs of a case by contestant, one for each round.
 type results map[string][]oneRun
 
-// what returns the name of the figure that a target compares.
+// what returns the name of the figure that the target compares.
 func (t Target) what() string {
 	if t.Against == "" {
 		return t.Measure
@@ -25,7 +25,7 @@ func (t Target) wanted() string {
 	return "at least " + t.figure(t.Want)
 }
 
-// figure formats the figure that the target compares: a ratio or a measure.
+// figure formats a value that the target compares, either a ratio or a measure.
 func (t Target) figure(v float64) string {
 	if t.Against != "" {
 		return ratioFigure(v)
@@ -33,8 +33,8 @@ func (t Target) figure(v float64) string {
 	return figure(v)
 }
 
-// reached returns the median of the figure that a target compares, round by round, and whether the target is met. If
-// a run of Mailroom failed, the target is not met.
+// reached returns the median of the target's figure over all rounds, and the result: met, missed or failed. If any
+// run of Mailroom failed, the result is failed, regardless of the other runs.
 func (t Target) reached(all results) (ratio summary, met string) {
 	ratio = summarize(t.ratios(all))
 	if failed, _ := all.failures("mailroom"); failed > 0 {
@@ -46,7 +46,7 @@ func (t Target) reached(all results) (ratio summary, met string) {
 	return ratio, "missed"
 }
 
-// ratios returns the figures that a target compares, for the rounds in which both contestants succeeded.
+// ratios returns the target's figure for each round in which both contestants succeeded.
 func (t Target) ratios(all results) (ratios []float64) {
 	for i, mine := range all["mailroom"] {
 		v, ok := mine.Measures[t.Measure]
@@ -54,14 +54,14 @@ func (t Target) ratios(all results) (ratios []float64) {
 		case !ok:
 		case t.Against == "":
 			ratios = append(ratios, v)
-		case i < len(theirs) && theirs[i].Measures[t.Measure] != 0: // avoids a division by 0
+		case i < len(theirs) && theirs[i].Measures[t.Measure] != 0: // a measure of 0 has no ratio
 			ratios = append(ratios, v/theirs[i].Measures[t.Measure])
 		}
 	}
 	return ratios
 }
 
-// failures returns how many runs of a contestant failed, and how many there were.
+// failures returns how many runs of a contestant failed, and how many runs there are.
 func (r results) failures(contestant string) (failed, all int) {
 	for _, one := range r[contestant] {
 		if one.Failed != "" {
@@ -71,7 +71,7 @@ func (r results) failures(contestant string) (failed, all int) {
 	return failed, len(r[contestant])
 }
 
-// column returns one measure of a contestant, for the rounds in which it succeeded.
+// column returns one measure of a contestant, for each round in which the contestant succeeded.
 func (r results) column(contestant, measure string) (values []float64) {
 	for _, one := range r[contestant] {
 		if v, ok := one.Measures[measure]; ok {
@@ -81,7 +81,7 @@ func (r results) column(contestant, measure string) (values []float64) {
 	return values
 }
 
-// measures lists the measures of a contestant.
+// measures returns the names of a contestant's measures, sorted.
 func (r results) measures(contestant string) []string {
 	names := map[string]bool{}
 	for _, one := range r[contestant] {
@@ -92,7 +92,7 @@ func (r results) measures(contestant string) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// summary is the median, the least and the most of n values.
+// summary holds the median, the minimum and the maximum of n values.
 type summary struct {
 	median, least, most float64
 	n                   int
@@ -116,7 +116,7 @@ func (s summary) text(figure func(float64) string) string {
 	return figure(s.median) + " (" + figure(s.least) + " to " + figure(s.most) + ")"
 }
 
-// ratioFigure formats a ratio, and one below a tenth as 1/n.
+// ratioFigure formats a ratio. A ratio of less than a tenth becomes 1/n.
 func ratioFigure(v float64) string {
 	if v > 0 && v < 0.09995 {
 		return "1/" + figure(1/v)
@@ -124,7 +124,7 @@ func ratioFigure(v float64) string {
 	return figure(v)
 }
 
-// figure formats a number with three significant digits, or all digits of a larger whole part.
+// figure formats a number with three significant digits, or with all digits of its integer part.
 func figure(v float64) string {
 	abs := math.Abs(v)
 	switch {

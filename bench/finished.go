@@ -11,8 +11,8 @@ import (
 	sqlite3 "github.com/mattn/go-sqlite3"
 )
 
-// kept returns a database with the given number of rows, created by make. The first round creates it and keeps it
-// beside the folder of its run, for the later rounds.
+// kept returns a database with the given number of rows. In the first round, kept calls make to create the database,
+// and keeps it beside the folder of the run. Later rounds use that database.
 func (r *Run) kept(name string, rows int, make func(rows int) (path string)) (path string) {
 	folder := filepath.Join(filepath.Dir(r.Dir), fmt.Sprintf("%s-%d", name, rows))
 	path = filepath.Join(folder, "mailroom.db")
@@ -25,25 +25,26 @@ func (r *Run) kept(name string, rows int, make func(rows int) (path string)) (pa
 	return path
 }
 
-// openRaw opens a database with only the driver.
+// openRaw opens a database with the driver alone.
 func openRaw(path, options string) *sqlite3.SQLiteConn {
 	return must((&sqlite3.SQLiteDriver{}).Open("file:" + path + "?" + options)).(*sqlite3.SQLiteConn)
 }
 
-// finished describes finished messages as the product stores them: the row, the inbox and the trace.
+// finished describes messages that have ended, with the rows that the product leaves: message, inbox and trace.
 type finished struct {
 	Rows    int
 	Status  string        // delivered (and read), or expired
-	Ended   time.Duration // how long ago the last of them ended
-	Senders int           // sender1 to senderN
+	Ended   time.Duration // the time since the last message ended
+	Senders int           // the number of senders, named sender1 to senderN
 }
 
-// fill writes finished messages directly into a database that is not open elsewhere and never held a message. If fill
-// does not complete, the database must be discarded.
+// fill writes finished messages directly into a database. No other process may have the database open, and the
+// database must never have contained a message. If fill fails, the database is unusable.
 func (f finished) fill(path string) {
 	conn := openRaw(path, "_mutex=no")
 	check(errors.Join(attempt(func() { f.fillWith(conn) }), conn.Close()))
-	file := must(os.OpenFile(path, os.O_RDWR, 0)) // otherwise the kernel would write it during the measurement
+	// Without this sync, the kernel would write the file during the measurement.
+	file := must(os.OpenFile(path, os.O_RDWR, 0))
 	check(errors.Join(file.Sync(), file.Close()))
 }
 
@@ -59,7 +60,8 @@ func (f finished) fillWith(conn *sqlite3.SQLiteConn) {
 	must(conn.Exec("PRAGMA journal_mode=WAL", nil))
 }
 
-// fillPart writes a range of messages in one transaction. They ended one after the other, 50 ms apart.
+// fillPart writes the messages with the numbers from to to in one transaction. The messages ended one after another,
+// 50 ms apart.
 func (f finished) fillPart(conn *sqlite3.SQLiteConn, from, to int) {
 	began := time.Now().Add(-f.Ended - time.Duration(f.Rows)*50*time.Millisecond)
 	must(conn.Exec("BEGIN IMMEDIATE", nil))

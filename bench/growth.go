@@ -33,7 +33,7 @@ var growth = Case{
 	Targets: growthTargets("poll_us", "send_us", "wait_us", "claim_us", "status_us", "now_us", "clear_us"),
 }
 
-// growthTargets bounds measures in relation to their values in a small database.
+// growthTargets limits each measure to 1.15 times its value in a small database.
 func growthTargets(measures ...string) (list []Target) {
 	for _, measure := range measures {
 		list = append(list, Target{Measure: measure, Against: "mailroom-10000-rows", Want: 1.15, AtMost: true})
@@ -41,7 +41,7 @@ func growthTargets(measures ...string) (list []Target) {
 	return list
 }
 
-// grown creates a database with the given number of finished rows and a hundred live ones.
+// grown creates a database with the given number of finished messages and a hundred unfinished ones.
 func (r *Run) grown(rows int) (path string) {
 	workers := numbered("worker", 5000)
 	path = r.newMailroom(append(workers, "sender1", "waiter", "filer")...)
@@ -54,7 +54,7 @@ func runGrowth(r *Run, rows int) Measures {
 	path := r.kept("grown", rows, r.grown)
 	e := r.open(path)
 	r.addFiler(e)
-	check(traffic.Count(r.ctx, e.Ledger)) // as a daemon does once a minute
+	check(traffic.Count(r.ctx, e.Ledger)) // a router does so once a minute
 	send := func(to string) func() {
 		return func() { must(messages.Send(r.ctx, e.Ledger, letter("sender1", to))) }
 	}

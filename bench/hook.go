@@ -29,7 +29,7 @@ func runHook(r *Run) Measures {
 		}
 	}
 	call := func() { once(event, "hook", "PostToolUse", "--host", "claude", "--as", "recipient", "--db", path) }
-	call() // the session is recorded
+	call() // the first call records the session
 	var versions []time.Duration
 	hooks := timed(r.scaled(100, 10), func() {
 		began := time.Now()

@@ -41,7 +41,7 @@ func runIdle(r *Run) Measures {
 	return m
 }
 
-// withMCP calls f with the process ID of an MCP server whose client has listed its tools.
+// withMCP starts an MCP server, lists its tools as a client, and calls f with the process ID of the server.
 func (r *Run) withMCP(path string, f func(pid int)) {
 	cmd := exec.CommandContext(r.ctx, r.Mailroom, "mcp", "--db", path, "--as", "agent1")
 	cmd.Dir = filepath.Dir(path)
@@ -51,7 +51,7 @@ func (r *Run) withMCP(path string, f func(pid int)) {
 	ask := func(request string) {
 		check(client.say(json.RawMessage(request)))
 		var answer struct{ Result, Error json.RawMessage }
-		for answer.Result == nil { // notifications may precede it
+		for answer.Result == nil { // notifications may precede the answer
 			check(client.hear(&answer))
 			if answer.Error != nil {
 				check(fmt.Errorf("%s: %s", request, answer.Error))

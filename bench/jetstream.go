@@ -12,10 +12,11 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// startNATS starts a NATS server in this process, with its streams in files. The caller must shut it down.
+// startNATS starts a NATS server inside this process, with its streams in files. The caller must shut the server
+// down.
 //
-// By default the server acknowledges a message before it is on the disk, and syncs every two minutes. If always is
-// set, it syncs each message.
+// By default, the server acknowledges a message before the message is on the disk, and syncs every two minutes. If
+// always is set, the server syncs each message first.
 func startNATS(dir string, always bool, o server.Options) *server.Server {
 	o.JetStream, o.StoreDir, o.SyncAlways = true, filepath.Join(dir, "jetstream"), always
 	o.NoLog, o.NoSigs, o.JetStreamMaxMemory, o.JetStreamMaxStore = true, true, 1<<30, 1<<40
@@ -27,17 +28,17 @@ func startNATS(dir string, always bool, o server.Options) *server.Server {
 	return s
 }
 
-// dialJetStream connects to a server until the end of the run.
+// dialJetStream connects to a server. The connection is closed at the end of the run.
 func (r *Run) dialJetStream(url string, options ...nats.Option) jetstream.JetStream {
 	conn := must(nats.Connect(url, options...))
 	r.after(func() error { conn.Close(); return nil })
 	return must(jetstream.New(conn))
 }
 
-// withJetStream starts a server in this process, and calls f with a connection to it that uses no socket.
+// withJetStream starts a server in this process, connects to it without a socket, calls f, and shuts the server down.
 func (r *Run) withJetStream(always bool, f func(js jetstream.JetStream)) {
 	s := startNATS(r.Dir, always, server.Options{DontListen: true})
-	defer s.WaitForShutdown() // syncs
+	defer s.WaitForShutdown() // syncs the files
 	defer s.Shutdown()
 	f(r.dialJetStream("", nats.InProcessServer(s)))
 }
@@ -48,7 +49,8 @@ func (r *Run) addStream(js jetstream.JetStream, name, subject string) {
 	must(js.CreateStream(r.ctx, config))
 }
 
-// jetStreamSends measures n senders in one process. Each publishes a message and waits for its acknowledgement.
+// jetStreamSends measures n senders in one process. Each sender publishes one message after another and waits for
+// each acknowledgement.
 func jetStreamSends(n int, always bool) func(*Run) Measures {
 	return func(r *Run) (m Measures) {
 		r.withJetStream(always, func(js jetstream.JetStream) {
@@ -62,12 +64,12 @@ func jetStreamSends(n int, always bool) func(*Run) Measures {
 	}
 }
 
-// jetStreamDelivers moves a backlog from one stream into another, as a delivery to an inbox does.
+// jetStreamDelivers measures moving a backlog from one stream into another, as a delivery into an inbox does.
 //
-// The result corresponds to a message in Mailroom's inbox: the message is stored where its recipient looks, it is
-// removed from the messages to be delivered, and a crash in between causes no duplicate (the stream drops a repeated
-// Nats-Msg-Id). The code uses the fastest way that the client offers: batches of 1,000 are published without waiting
-// for each message, and one awaited acknowledgement ends the batch.
+// A moved message has the same guarantees as a message in Mailroom's inbox: it is stored where its recipient reads,
+// it is no longer in the backlog, and a crash in between does not duplicate it (the stream drops a repeated
+// Nats-Msg-Id). The contestant uses the fastest way that the client offers: it publishes batches of 1,000 without
+// waiting for each message, ends each batch with one acknowledgement, and waits for that acknowledgement.
 func jetStreamDelivers(always bool) func(*Run) Measures {
 	return jetStreamBacklog(always, func(r *Run, js jetstream.JetStream, got []jetstream.Msg) {
 		r.publishAll(js, "inbox.recipient", len(got), func(i int) ([]byte, uint64) {
@@ -76,19 +78,19 @@ func jetStreamDelivers(always bool) func(*Run) Measures {
 	})
 }
 
-// jetStreamTakes only takes a backlog and acknowledges it, 1,000 messages with one awaited acknowledgement. That is
-// less than a delivery to an inbox, since only a number is stored.
+// jetStreamTakes measures only taking a backlog. It acknowledges 1,000 messages with one acknowledgement, and waits
+// for that acknowledgement. This is less work than a delivery into an inbox, because the server stores only a number.
 func jetStreamTakes(always bool) func(*Run) Measures {
 	return jetStreamBacklog(always, func(*Run, jetstream.JetStream, []jetstream.Msg) {})
 }
 
 const jetStreamBatch = 1000
 
-// jetStreamBacklog measures how fast a backlog is taken, in batches that are acknowledged after take has returned.
+// jetStreamBacklog measures how fast a backlog is taken in batches. A batch is acknowledged when take has returned.
 func jetStreamBacklog(always bool, take func(*Run, jetstream.JetStream, []jetstream.Msg)) func(*Run) Measures {
 	return func(r *Run) (m Measures) {
 		backlog := r.scaled(100_000, 2*jetStreamBatch)
-		r.withJetStream(false, func(js jetstream.JetStream) { // the backlog itself need not wait for the disk
+		r.withJetStream(false, func(js jetstream.JetStream) { // filling the backlog need not wait for the disk
 			r.addStream(js, "SENT", "sent.>")
 			r.addStream(js, "INBOX", "inbox.>")
 			for done := 0; done < backlog; done += jetStreamBatch {
@@ -120,7 +122,7 @@ func jetStreamBacklog(always bool, take func(*Run, jetstream.JetStream, []jetstr
 	}
 }
 
-// publishAll publishes n messages, each with an ID, and waits until all are acknowledged.
+// publishAll publishes n messages, each with an ID, and waits for all acknowledgements.
 func (r *Run) publishAll(js jetstream.JetStream, subject string, n int, message func(i int) (data []byte, id uint64)) {
 	acks := make([]jetstream.PubAckFuture, n)
 	for i := range acks {
@@ -138,8 +140,8 @@ func (r *Run) publishAll(js jetstream.JetStream, subject string, n int, message 
 	}
 }
 
-// natsServerRole runs a server with its files in a folder, in a separate process. It sends back its address, and ends
-// when its input ends.
+// natsServerRole runs a server with its files in a folder, in its own process. It sends the address of the server to
+// the run, and ends at the end of its input.
 func natsServerRole(_ *Run, up *wire, dir string) {
 	s := startNATS(dir, true, server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT})
 	defer s.WaitForShutdown()

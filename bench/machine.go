@@ -19,25 +19,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machine describes the machine on which the measurements were made.
+// machine describes the machine of the measurements.
 type machine struct {
 	Processor        string  `json:"processor"`
 	Processors       int     `json:"processors"`
 	Memory           string  `json:"memory"`
 	System           string  `json:"system"`
 	FileSystem       string  `json:"file_system"`
-	SyncMicroseconds float64 `json:"sync_us"`      // median of an fdatasync after 32 KiB of writes
-	Load             float64 `json:"load_average"` // of the last minute, before the case began
+	SyncMicroseconds float64 `json:"sync_us"`      // median of an fdatasync after writing 32 KiB
+	Load             float64 `json:"load_average"` // of the last minute before the case began
 }
 
-// load returns the load average, or 0 without /proc.
+// load returns the load average of the last minute, or 0 without /proc.
 func load() (load float64) {
 	text, _ := os.ReadFile("/proc/loadavg")
 	fmt.Sscan(string(text), &load)
 	return load
 }
 
-// thisMachine describes the machine and the disk that holds a folder.
+// thisMachine describes the machine and the disk that contains a folder.
 func thisMachine(disk string) (machine, error) {
 	m := machine{
 		Processor: field("/proc/cpuinfo", "model name"), Processors: runtime.NumCPU(),
@@ -53,7 +53,7 @@ func thisMachine(disk string) (machine, error) {
 	return m, err
 }
 
-// field returns the value of the first line "key : value" in a file of the kernel, or "unknown" if there is none.
+// field returns the value of the first line "key : value" of a kernel file, or "unknown" if there is none.
 func field(file, key string) string {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -67,7 +67,7 @@ func field(file, key string) string {
 	return "unknown"
 }
 
-// fileSystem returns the type of the file system that holds a folder, according to /proc/mounts.
+// fileSystem returns the type of the file system that contains a folder, according to /proc/mounts.
 func fileSystem(folder string) string {
 	text, err := os.ReadFile("/proc/mounts")
 	if err != nil {
@@ -86,7 +86,7 @@ func fileSystem(folder string) string {
 	return kind
 }
 
-// syncTime returns the median time of an fdatasync after 32 KiB of writes to a file that does not grow.
+// syncTime returns the median time of an fdatasync after writing 32 KiB into a file that does not grow.
 func syncTime(folder string) (d time.Duration, err error) {
 	file, err := os.CreateTemp(folder, "sync")
 	if err != nil {
@@ -111,7 +111,7 @@ func syncTime(folder string) (d time.Duration, err error) {
 	return times[len(times)/2], nil
 }
 
-// measured are the modules whose versions are in the report.
+// measured lists the modules whose versions are in the report.
 var measured = []string{
 	"github.com/mattn/go-sqlite3", "github.com/nats-io/nats-server/v2", "github.com/nats-io/nats.go",
 	"github.com/riverqueue/river", "github.com/riverqueue/river/riverdriver/riversqlite",
@@ -119,8 +119,8 @@ var measured = []string{
 	"github.com/mikestefanello/backlite", "modernc.org/sqlite",
 }
 
-// versions returns the versions of the compared software, including the commit of the measured program. A missing
-// sqlite3 command is not an error here, because it affects only one case, which then fails.
+// versions returns the versions of the compared programs, and the commit of the measured program. A missing sqlite3
+// command is not an error, because only one case needs the command.
 func versions(ctx context.Context, mailroom string) (map[string]string, error) {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -21,7 +21,7 @@ func main() {
 	}
 }
 
-// run runs the program: all of it or, in a process that it started itself, a contestant or a role.
+// run is what the program does: everything, or as a process that it started itself a contestant or a role.
 func run(ctx context.Context, args []string) (err error) {
 	if len(args) > 0 && args[0] == "role" {
 		return runRole(ctx, args[1:])

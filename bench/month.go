@@ -18,7 +18,7 @@ var month = Case{
 		"first on which `clear_old` finds messages. `day_s` is the time that sending, delivering, and reading the messages of the " +
 		"day took. `wal_mib` is the largest size of the WAL.",
 	Contestants: []Contestant{{Name: "mailroom", Run: runMonth}},
-	Targets:     []Target{{Measure: "wal_mib", Want: 16, AtMost: true}}, // that of clear-old
+	Targets:     []Target{{Measure: "wal_mib", Want: 16, AtMost: true}}, // the limit of clear-old
 }
 
 func runMonth(r *Run) Measures {

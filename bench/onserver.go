@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// leastBacklog is the number of waiting messages in a trial of the backlog cases on a server.
+// leastBacklog is the number of messages in a trial of the server cases that have a backlog.
 const leastBacklog = 1000
 
 const aboutServer = "The PostgreSQL server is Debian's, with its default settings (fsync and synchronous_commit are on). Each run " +
@@ -91,7 +91,7 @@ var serverWakeup = Case{
 	Targets: []Target{{Measure: "median_us", Against: "one-commit", Want: 3, AtMost: true}},
 }
 
-// oneCommit measures the median time of a transaction that inserts one row, while the server is otherwise idle.
+// oneCommit measures the median time of a transaction that inserts one row on an otherwise idle server.
 func oneCommit(r *Run) Measures {
 	pool := r.pool(1)
 	must(pool.Exec(r.ctx, `CREATE TABLE letters (

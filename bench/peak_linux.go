@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peakMemory runs a command and returns its peak resident memory, in KiB.
+// peakMemory runs a command and returns its largest resident memory, in KiB.
 //
-// The kernel's own figure (ru_maxrss) cannot be used, because it starts with the memory of the process that started
-// the command, which is more. So the command is traced, and its memory is read just before it ends.
+// The kernel's own figure (ru_maxrss) is unusable: it begins with the memory of the process that started the command,
+// which is larger. Therefore peakMemory traces the command, and reads its memory just before it ends.
 func peakMemory(cmd *exec.Cmd) (kib int64, err error) {
-	runtime.LockOSThread() // a tracer is a thread
+	runtime.LockOSThread() // only the thread that started tracing may trace
 	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
 	if err := cmd.Start(); err != nil {

@@ -1,6 +1,6 @@
 package main
 
-// peerSends returns the peers for the cases of n senders in one process.
+// peerSends returns the other systems in the cases of n senders in one process.
 func peerSends(n int) []Contestant {
 	return []Contestant{
 		{Name: "jetstream-always", Run: jetStreamSends(n, true)},
@@ -17,7 +17,7 @@ const aboutPeerSends = "- jetstream-always and jetstream-default are JetStream, 
 	"- backlite is set up as its manual describes. It loses acknowledged messages if the power is cut. backlite-full syncs each " +
 	"commit."
 
-// peerDeliveries returns the peers for the case of a backlog that is delivered to inboxes.
+// peerDeliveries returns the other systems in the case of a backlog that is delivered into inboxes.
 func peerDeliveries() []Contestant {
 	return []Contestant{
 		{Name: "jetstream-always", Run: jetStreamDelivers(true)},

@@ -7,9 +7,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// pgmqSchema reimplements pgmq's functions create, send, read and archive according to its documentation and version
-// 1.6, with the same tables, indexes and kinds of statements: functions in PL/pgSQL that build a statement and
-// execute it. The extension itself is not in Debian.
+// pgmqSchema has the effects of pgmq's functions create, send, read and archive, according to pgmq's documentation
+// and version 1.6. It uses the same tables, indexes and kinds of statements: PL/pgSQL functions that compose the text
+// of a statement and execute it. Debian does not include the extension itself.
 const pgmqSchema = `
 CREATE SCHEMA pgmq;
 CREATE TABLE pgmq.q_letters (
@@ -74,7 +74,7 @@ BEGIN
         RETURNING msg_id', pgmq.table_of(queue, 'q'), pgmq.table_of(queue, 'a')) USING ids;
 END $$;`
 
-// newPGMQ creates a queue, and n connections to it.
+// newPGMQ creates a queue, and n connections to the server.
 func (r *Run) newPGMQ(n int) *pgxpool.Pool {
 	pool := r.pool(n)
 	must(pool.Exec(r.ctx, pgmqSchema))
@@ -92,7 +92,7 @@ func pgmqSends(n int) func(*Run) Measures {
 	}
 }
 
-// pgmqTakes reads and archives a backlog, atATime messages at a time.
+// pgmqTakes measures how fast a backlog is read and archived, atATime messages at a time.
 func pgmqTakes(backlog, atATime int) func(*Run) Measures {
 	return func(r *Run) Measures {
 		pool, n := r.newPGMQ(1), r.scaled(backlog, leastBacklog)

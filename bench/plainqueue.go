@@ -11,8 +11,8 @@ import (
 	_ "github.com/mattn/go-sqlite3" // the driver "sqlite3"
 )
 
-// plainQueue is a simple queue in SQLite: one table, one connection of database/sql, and one transaction for each
-// message sent, taken and removed. It has no trace, no inbox and no idempotency.
+// plainQueue is a small queue in SQLite as commonly built: one table, one connection of database/sql, and one
+// transaction for each message sent, taken and removed. It has no trace, no inbox and no idempotency.
 type plainQueue struct{ db *sql.DB }
 
 const plainSchema = `
@@ -52,7 +52,7 @@ func (q *plainQueue) send(ctx context.Context, n int, recipients ...string) erro
 	})
 }
 
-// take claims the oldest message of a queue for a minute, and removes it immediately, as if it had been processed.
+// take claims the oldest message of a queue for a minute, and then removes the message at once.
 func (q *plainQueue) take(ctx context.Context, recipient string) error {
 	var id string
 	var body []byte
@@ -91,7 +91,7 @@ func plainSends(n int, synchronous string) func(*Run) Measures {
 	}
 }
 
-// plainDelivers takes messages from a backlog, one after the other, for three seconds.
+// plainDelivers measures taking messages from a backlog, one after another, for three seconds.
 func plainDelivers(synchronous string) func(*Run) Measures {
 	return func(r *Run) Measures {
 		q, recipients, backlog := r.openPlainQueue(synchronous), numbered("worker", 10), r.scaled(100_000, 20_000)

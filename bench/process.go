@@ -11,8 +11,8 @@ import (
 	"os/exec"
 )
 
-// roles are the possible roles of an additional process in a run: `bench role NAME PARAMS`. It exchanges lines of
-// JSON with the run that started it, and ends when its input ends.
+// roles maps the names of the roles that another process of a run can have to their functions. The command is `bench
+// role NAME PARAMS`. A role exchanges lines of JSON with the run that started it, and ends at the end of its input.
 var roles = map[string]func(r *Run, up *wire, params []byte){
 	"sender":      role(senderRole),
 	"waiter":      role(waiterRole),
@@ -21,7 +21,7 @@ var roles = map[string]func(r *Run, up *wire, params []byte){
 	"clearer":     role(clearerRole),
 }
 
-// role converts a function whose parameters are JSON to a role.
+// role returns a role that decodes its parameters from JSON and calls play.
 func role[P any](play func(r *Run, up *wire, params P)) func(*Run, *wire, []byte) {
 	return func(r *Run, up *wire, text []byte) {
 		var params P
@@ -30,7 +30,7 @@ func role[P any](play func(r *Run, up *wire, params P)) func(*Run, *wire, []byte
 	}
 }
 
-// runRole is the main function of a process with a role. args are the arguments after the word role.
+// runRole is the main function of a process that has a role. args are the arguments after "role".
 func runRole(ctx context.Context, args []string) error {
 	if len(args) != 2 || roles[args[0]] == nil {
 		return fmt.Errorf("there is no role %q", args)
@@ -52,7 +52,7 @@ func newWire(in io.Reader, out io.Writer) *wire {
 func (w *wire) say(v any) error  { return w.out.Encode(v) }
 func (w *wire) hear(v any) error { return w.in.Decode(v) }
 
-// heard returns the next value that a process sends.
+// heard returns the next value from the other process.
 func heard[T any](w *wire) (v T) {
 	check(w.hear(&v))
 	return v
@@ -70,7 +70,7 @@ func (w *wire) untilClosed() error {
 	}
 }
 
-// child is a process with a role.
+// child is a process that has a role.
 type child struct {
 	*wire
 	cmd   *exec.Cmd
@@ -78,7 +78,7 @@ type child struct {
 	ended bool
 }
 
-// startChild starts a process with a role, which ends with the run at the latest. It shares the standard error of
+// startChild starts a process with a role. The process ends with the run at the latest. It uses the standard error of
 // this process.
 func (r *Run) startChild(role string, params any) *child {
 	cmd := exec.CommandContext(r.ctx, must(os.Executable()), "role", role, string(must(json.Marshal(params))))

@@ -37,7 +37,7 @@ var procs8 = Case{
 	},
 }
 
-// greedy is a connection that takes SQLite's write lock whenever possible.
+// greedy is a connection that takes SQLite's write lock whenever it can.
 type greedy struct {
 	conn                           *sqlite3.SQLiteConn
 	begin, commit, message, traced *sqlite3.SQLiteStmt
@@ -45,7 +45,7 @@ type greedy struct {
 	entropy                        *ulid.MonotonicEntropy
 }
 
-// openGreedy opens a connection until the end of the run.
+// openGreedy opens a connection that is closed at the end of the run.
 func (r *Run) openGreedy(path, name string) *greedy {
 	conn := openRaw(path, "_journal_mode=WAL&_synchronous=FULL&_busy_timeout=10000&_mutex=no")
 	r.after(conn.Close)
@@ -73,7 +73,7 @@ const (
 // send sends n messages in one transaction.
 func (g *greedy) send(n int) error { return g.write(n, true) }
 
-// write stores n messages and, if traced is set, as many rows of the trace, in one transaction.
+// write stores n messages in one transaction. If traced is set, write also stores a trace row for each message.
 func (g *greedy) write(n int, traced bool) error {
 	_, err := g.begin.Exec(nil)
 	if err != nil {
@@ -98,7 +98,7 @@ func (g *greedy) write(n int, traced bool) error {
 	return err
 }
 
-// isLocked reports whether an error is one that a busy database returns.
+// isLocked reports whether an error means that the database was busy or locked.
 func isLocked(err error) bool {
 	var e sqlite3.Error
 	return errors.As(err, &e) && (e.Code == sqlite3.ErrBusy || e.Code == sqlite3.ErrLocked) ||
@@ -113,18 +113,18 @@ type senderParams struct {
 	Pause  time.Duration // between two sends
 }
 
-// sendUntil holds the times, as uptimes, at which senders begin and stop. If Stop is 0, they stop when their input
-// ends.
+// sendUntil gives senders that are ready the uptime at which to begin and the uptime at which to stop. If Stop is 0,
+// the senders stop at the end of their input.
 type sendUntil struct{ Begin, Stop time.Duration }
 
-// sentReport is the final report of a sender.
+// sentReport is the report of a sender at its end.
 type sentReport struct {
 	Sent  int
 	Busy  int // sends that failed because the database was locked
 	Worst time.Duration
 }
 
-// openSending returns the send function of a design.
+// openSending returns a function that sends one message with the given design.
 func openSending(r *Run, p senderParams) (send func() error) {
 	if p.Design == "greedy" {
 		g := r.openGreedy(p.Path, p.Name)
@@ -137,10 +137,10 @@ func openSending(r *Run, p senderParams) (send func() error) {
 	}
 }
 
-// senderRole sends as fast as possible, until its stop time or the end of its input.
+// senderRole sends as fast as possible, until its time or its input ends.
 func senderRole(r *Run, up *wire, p senderParams) {
 	send := openSending(r, p)
-	check(send()) // initializes everything that is opened lazily
+	check(send()) // the first send opens what is opened on demand
 	check(up.say("ready"))
 	when, ended := heard[sendUntil](up), make(chan error, 1)
 	go func() { ended <- up.untilClosed() }()
@@ -186,20 +186,21 @@ func (r *Run) startSenders(n int, p senderParams) (senders []*child) {
 	return senders
 }
 
-// tell sends all children the same value.
+// tell sends the same value to all children.
 func tell(children []*child, v any) {
 	for _, c := range children {
 		check(c.say(v))
 	}
 }
 
-// sums combines the reports of senders: the worst time is the maximum, and squares is the sum of the squares of Sent.
+// sums adds up the reports of several senders. Worst is the longest time of all senders, and squares is the sum of
+// the squares of the numbers of sent messages.
 type sums struct {
 	sentReport
 	squares float64
 }
 
-// sumUp ends senders and combines their reports.
+// sumUp ends the senders and adds up their reports.
 func sumUp(senders []*child) (sum sums) {
 	for _, c := range senders {
 		c.stdin.Close()

@@ -22,7 +22,7 @@ func openMailroom(ctx context.Context, path string) (*delivery.Engine, error) {
 	return openMailroomAt(ctx, path, nil)
 }
 
-// openMailroomAt opens a database with a clock; nil is the system's clock.
+// openMailroomAt opens a database whose engine uses the given clock, or the usual clock if now is nil.
 func openMailroomAt(ctx context.Context, path string, now func() time.Time) (*delivery.Engine, error) {
 	return router.Open(ctx, ledger.Options{
 		Path: path, Now: now,
@@ -31,14 +31,14 @@ func openMailroomAt(ctx context.Context, path string, now func() time.Time) (*de
 	})
 }
 
-// open opens a database until the end of the run.
+// open opens a database that is closed at the end of the run.
 func (r *Run) open(path string) *delivery.Engine {
 	e := must(openMailroom(r.ctx, path))
 	r.after(e.Close)
 	return e
 }
 
-// within opens a database while f runs.
+// within opens a database, calls f, and closes the database.
 func (r *Run) within(path string, f func(e *delivery.Engine)) {
 	e := must(openMailroom(r.ctx, path))
 	check(errors.Join(attempt(func() { f(e) }), e.Close()))
@@ -65,7 +65,7 @@ func (r *Run) addAgent(e *delivery.Engine, u agents.Update) {
 	check(err)
 }
 
-// numbered returns n names: worker1, worker2, ...
+// numbered returns n names, such as worker1 and worker2.
 func numbered(stem string, n int) (names []string) {
 	for i := range n {
 		names = append(names, fmt.Sprintf("%s%d", stem, i+1))
@@ -73,7 +73,7 @@ func numbered(stem string, n int) (names []string) {
 	return names
 }
 
-// sendBacklog sends n messages to these recipients in turn, 1,000 in a transaction.
+// sendBacklog sends n messages to these recipients in turn, 1,000 in each transaction.
 func (r *Run) sendBacklog(e *delivery.Engine, recipients []string, n int) {
 	for sent := 0; sent < n; {
 		drafts := make([]orchestrator.Draft, min(1000, n-sent))
@@ -92,7 +92,7 @@ func letter(sender, recipient string) orchestrator.Draft {
 	}
 }
 
-// letterPayload is a typical payload of agents, of about 200 bytes.
+// letterPayload is a typical payload of an agent, about 200 bytes long.
 const letterPayload = `{"task_id":"TASK-31-1","spec_id":"SPEC-031","priority":"high",` +
 	`"files":["orchestrator/send.go","orchestrator/insert.go"],"summary":"Answer senders after the commit",` +
 	`"depends_on":["TASK-30-4"],"attempt":1}`

@@ -1,12 +1,12 @@
 package main
 
-// promise describes whether acknowledged messages survive an immediate power cut.
+// promise describes whether a message survives a power failure immediately after its acknowledgement, and how.
 type promise struct {
 	durable bool
 	how     string
 }
 
-// promises are the promises of all contestants, by name.
+// promises holds the promise of every contestant by name.
 var promises = map[string]promise{
 	"mailroom":               {true, "WAL, `synchronous=NORMAL`, and a separate fdatasync of the WAL before Mailroom answers, which is as durable as FULL. On a server: `synchronous_commit=on`"},
 	"mailroom-10000-rows":    {true, "the same as mailroom"},

@@ -34,7 +34,7 @@ var remoteCase = Case{
 
 const remoteWaiters = 200
 
-// sendsOf measures the duration of a process that sends one message.
+// sendsOf measures the duration of a process that sends a message.
 func (r *Run) sendsOf(env []string, flags ...string) time.Duration {
 	return timed(r.scaled(100, 10), func() { r.rest(15 * time.Millisecond) }, func() {
 		cmd := exec.CommandContext(r.ctx, r.Mailroom, append(flags, "send", "--recipient", "recipient", "--message-type", "task_assignment",

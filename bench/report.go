@@ -14,28 +14,28 @@ import (
 	"time"
 )
 
-// record is the content of docs/benchmarks/results.json: the latest runs of every case, and earlier ones.
+// record is the content of docs/benchmarks/results.json: the newest and some earlier measurements of every case.
 type record struct {
 	Cases []caseRecord `json:"cases"`
 }
 
-// caseRecord is the latest measurement of one case, with its machine, because other cases may have been measured
-// elsewhere.
+// caseRecord holds the newest measurement of one case, with its machine, because cases may be measured on different
+// machines.
 type caseRecord struct {
 	Case     string            `json:"case"`
 	At       time.Time         `json:"at"`
 	Scale    float64           `json:"scale"`
 	Rounds   int               `json:"rounds"`
 	Machine  machine           `json:"machine"`
-	Versions map[string]string `json:"versions"` // of the measured modules and commands
+	Versions map[string]string `json:"versions"` // of the modules and commands that were measured
 	Runs     results           `json:"runs"`
-	Earlier  []caseRecord      `json:"earlier,omitempty"` // earlier measurements, the newest first
+	Earlier  []caseRecord      `json:"earlier,omitempty"` // the previous measurements, newest first
 }
 
-// keptEarlier is how many measurements of a case are kept in addition to the latest.
+// keptEarlier is the number of earlier measurements of a case that are kept.
 const keptEarlier = 2
 
-// trial reports whether the case was measured with a smaller scale or fewer rounds than a full run.
+// trial reports whether the case was measured with a smaller scale or with fewer than five rounds.
 func (c caseRecord) trial() bool { return c.Scale != 1 || c.Rounds < 5 }
 
 func resultsFile(docs string) string { return filepath.Join(docs, "benchmarks", "results.json") }
@@ -51,8 +51,8 @@ func readRecord(docs string) (r record, err error) {
 	return r, err
 }
 
-// addToReport adds a measurement of one case to the record, before the case's earlier ones, and rewrites the report.
-// The previous measurement is kept unless it was a trial.
+// addToReport puts one case into the record, before its earlier measurements, and writes the report again.
+// Measurements of trials are not kept as earlier ones.
 func addToReport(docs string, c caseRecord) error {
 	r, err := readRecord(docs)
 	if err != nil {
@@ -85,7 +85,7 @@ func addToReport(docs string, c caseRecord) error {
 	return writeReport(docs)
 }
 
-// writeReport writes docs/benchmarks.md from the record.
+// writeReport generates docs/benchmarks.md from the record.
 func writeReport(docs string) error {
 	r, err := readRecord(docs)
 	if err != nil {
@@ -153,7 +153,7 @@ func (r *record) summary(page io.Writer) {
 	}
 }
 
-// section writes the section of one case: its description and its results.
+// section writes one case: its description and its results.
 func (r caseRecord) section(page io.Writer, c Case) {
 	fmt.Fprintf(page, "\n## %s\n\n%s.\n\n%s\n\n", c.Name, strings.ToUpper(c.Title[:1])+c.Title[1:], c.About)
 	r.table(page, c)
@@ -173,7 +173,7 @@ func (r caseRecord) section(page io.Writer, c Case) {
 	}
 }
 
-// table writes the measures of all contestants, Mailroom's first, and how runs failed.
+// table writes the measures of all contestants, Mailroom's first, and the failures of runs.
 func (r caseRecord) table(page io.Writer, c Case) {
 	var names []string
 	for _, one := range append([]Contestant{{Name: "mailroom"}}, c.Contestants...) {
@@ -227,7 +227,7 @@ func (r caseRecord) targets(page io.Writer, c Case) {
 	}
 }
 
-// print prints a case to the terminal.
+// print writes a case to the terminal.
 func (r caseRecord) print(out io.Writer, c Case) {
 	fmt.Fprintf(out, "\n%s: %s\n\n", c.Name, c.Title)
 	r.table(out, c)
@@ -237,7 +237,8 @@ func (r caseRecord) print(out io.Writer, c Case) {
 	}
 }
 
-// promised writes the table of promises of the contestants in the report.
+// promised writes a table that shows, for each contestant in the report, whether an acknowledged message survives a
+// power failure.
 func (r *record) promised(page *strings.Builder) {
 	page.WriteString("\n## What survives a power failure\n\nRatios between contestants with the same promise are fair. " +
 		"All other ratios include the cost of the promise.\n\n")
@@ -258,7 +259,7 @@ func (r *record) promised(page *strings.Builder) {
 	}
 }
 
-// places writes the machines and versions, for groups of cases that share them.
+// places writes which machine and which versions were measured, in groups of cases that have the same ones.
 func (r *record) places(page *strings.Builder) {
 	page.WriteString("\n## Machines and versions\n")
 	var order []string
@@ -283,7 +284,7 @@ func (r *record) places(page *strings.Builder) {
 	}
 }
 
-// place returns the machine and the versions, as Markdown.
+// place returns the machine and the versions as Markdown.
 func (c caseRecord) place() string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "%s, %d processors, %s of memory, %s, %s.\n\n| | version |\n|---|---|\n",

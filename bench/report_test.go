@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestReport checks that cases measured at different times form one report, in which every table is complete.
+// TestReport checks that cases measured at different times form one report with complete tables.
 func TestReport(t *testing.T) {
 	docs := t.TempDir()
 	measured := func(name string, scale, rate float64) caseRecord {

@@ -20,11 +20,12 @@ type riverArgs struct {
 	Body json.RawMessage `json:"body"`
 }
 
-// Kind returns the job type.
+// Kind returns the name of the job type.
 func (riverArgs) Kind() string { return "message" }
 
-// openRiver opens a database as River requires: the driver modernc.org/sqlite, WAL, one connection per process. That
-// driver syncs every commit. A busy timeout is added for the cases in which two processes open the database.
+// openRiver opens a database as River recommends: with the driver modernc.org/sqlite, WAL and one connection per
+// process. That driver syncs every commit. openRiver adds a busy timeout for the cases in which two processes have
+// the database open.
 func (r *Run) openRiver(path string) *riversqlite.Driver {
 	const pragmas = "?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
 	db := must(sql.Open("sqlite", "file:"+path+pragmas))
@@ -54,12 +55,12 @@ type riverWorker struct {
 	took func(body []byte) error
 }
 
-// Work is called by River.
+// Work implements river.Worker.
 func (w *riverWorker) Work(_ context.Context, job *river.Job[riverArgs]) error {
 	return w.took(job.Args.Body)
 }
 
-// startRiver begins to work on jobs, atATime jobs at a time, with River's default intervals.
+// startRiver starts workers that run atATime jobs at a time, with River's default intervals.
 func startRiver[Tx any](
 	r *Run, driver riverdriver.Driver[Tx], atATime int, took func(body []byte) error,
 ) *river.Client[Tx] {
@@ -93,8 +94,8 @@ func riverServerSends(n int) func(*Run) Measures {
 	}
 }
 
-// riverServerWorks works on a backlog on a server, a thousand jobs at a time, until the last is recorded as
-// completed.
+// riverServerWorks measures how fast a backlog on a server is processed, a thousand jobs at a time, until the last
+// job is recorded as completed.
 func riverServerWorks(backlog int) func(*Run) Measures {
 	return func(r *Run) Measures {
 		pool := r.pool(10)
@@ -110,7 +111,7 @@ func riverServerWorks(backlog int) func(*Run) Measures {
 	}
 }
 
-// workRiver works on n jobs.
+// workRiver processes n jobs.
 func (r *Run) workRiver(pool *pgxpool.Pool, n int) int {
 	took := make(chan []byte, n)
 	client := startRiver(r, riverpgxv5.New(pool), 1000, func(body []byte) error {

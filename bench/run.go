@@ -11,35 +11,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Run is one run of a contestant, or of a role that a contestant started, with its resources. Like a test, it ends at
-// its first failure (check, must), and then calls the functions registered with after.
+// Run is one run of a contestant, or of a role that a contestant started, with its resources. Like a test, a run ends
+// at its first failure (see check and must), and then calls the functions that were registered with after.
 type Run struct {
-	Dir      string  // empty, removed afterwards by the driver
-	Mailroom string  // the built program
-	Scale    float64 // factor for sizes and counts: 1 in a full run, less in a trial
+	Dir      string  // empty at the start; the driver removes it afterwards
+	Mailroom string  // the path of the built program
+	Scale    float64 // multiplies sizes and counts; 1 in a full run, smaller in a trial
 
 	ctx    context.Context
-	server *pgServer // set if the case is one on a server
+	server *pgServer // nil unless the case runs on a server
 	ends   []func() error
 }
 
-// failure is the value with which check and must panic, and which attempt recovers.
+// failure is the panic value of check and must. attempt returns its error.
 type failure struct{ error }
 
-// check ends the run if there is an error. Only the goroutine of the run may call it.
+// check ends the run if err is not nil. Only the goroutine of the run may call it.
 func check(err error) {
 	if err != nil {
 		panic(failure{err})
 	}
 }
 
-// must ends the run if err is not nil, and otherwise returns v. Only the goroutine of the run may call it.
+// must returns v. If err is not nil, must ends the run.
 func must[T any](v T, err error) T {
 	check(err)
 	return v
 }
 
-// attempt calls f and returns the error with which check ended it.
+// attempt calls f and returns the error that ended it, if any.
 func attempt(f func()) (err error) {
 	defer func() {
 		switch p := recover().(type) {
@@ -54,10 +54,10 @@ func attempt(f func()) (err error) {
 	return nil
 }
 
-// after registers a function to be called at the end of the run. The last one registered is called first.
+// after registers a function to call at the end of the run. The last registered function is called first.
 func (r *Run) after(f func() error) { r.ends = append(r.ends, f) }
 
-// do calls f, and then the functions registered with after.
+// do calls f, and then the functions that were registered with after.
 func (r *Run) do(f func()) error {
 	errs := []error{attempt(f)}
 	for _, end := range slices.Backward(r.ends) {
@@ -66,15 +66,15 @@ func (r *Run) do(f func()) error {
 	return errors.Join(errs...)
 }
 
-// scaled returns how often an operation is repeated in this run: n times in a full run, and at least least times.
+// scaled returns n multiplied by the scale of the run, but at least least.
 func (r *Run) scaled(n, least int) int { return max(least, int(float64(n)*r.Scale)) }
 
-// scaledTime returns how long an operation is repeated in this run.
+// scaledTime returns d multiplied by the scale of the run, but at least least.
 func (r *Run) scaledTime(d, least time.Duration) time.Duration {
 	return max(least, time.Duration(float64(d)*r.Scale))
 }
 
-// rest waits for d, and ends the run if its context ends.
+// rest waits for d. It ends the run if the context of the run ends first.
 func (r *Run) rest(d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -83,8 +83,8 @@ func (r *Run) rest(d time.Duration) {
 	}
 }
 
-// measureSends lets n senders of this process send for three seconds, each one message after another. On a server,
-// each first sends one message, so that everything is open and prepared.
+// measureSends runs n senders in this process for three seconds. Each sender sends one message after another. On a
+// server, each sender sends one message before the measurement, so that everything is open and prepared.
 func (r *Run) measureSends(n int, send func(sender int) error) Measures {
 	counts, errs := make([]int, n), make([]error, n)
 	together := func(each func(i int)) {
@@ -98,7 +98,7 @@ func (r *Run) measureSends(n int, send func(sender int) error) Measures {
 	if r.server != nil {
 		together(func(i int) { errs[i] = send(i) })
 	} else {
-		check(send(0)) // initializes everything that is opened lazily
+		check(send(0)) // the first send opens what is opened on demand
 	}
 	window := r.scaledTime(3*time.Second, 300*time.Millisecond)
 	return r.rate(func() (sum int) {
@@ -117,7 +117,8 @@ func (r *Run) measureSends(n int, send func(sender int) error) Measures {
 	})
 }
 
-// rate measures the operations per second of f, which returns their number, and the server's processor time for each.
+// rate measures the number of operations per second. f performs the operations and returns their number. On a server,
+// rate also measures the processor time of the server per operation.
 func (r *Run) rate(f func() (n int)) Measures {
 	var before time.Duration
 	if r.server != nil {
@@ -133,7 +134,8 @@ func (r *Run) rate(f func() (n int)) Measures {
 	return m
 }
 
-// timed returns the median time of n calls of do. prepare is called before each. The first calls are not counted.
+// timed returns the median time of n calls of do. It calls prepare before each call. Five more calls run first and
+// are not counted.
 func timed(n int, prepare, do func()) time.Duration {
 	const warmUp = 5
 	var took []time.Duration
@@ -148,7 +150,7 @@ func timed(n int, prepare, do func()) time.Duration {
 	return medianOf(took)
 }
 
-// medianOf returns the median of ds, which it sorts.
+// medianOf returns the median of ds. It sorts ds.
 func medianOf(ds []time.Duration) time.Duration {
 	slices.Sort(ds)
 	return ds[len(ds)/2]
@@ -158,25 +160,25 @@ func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// expect ends the run if the number of messages is wrong.
+// expect ends the run if the number of messages is not as expected.
 func expect(got, want int) {
 	if got != want {
 		check(fmt.Errorf("%d messages in place of %d", got, want))
 	}
 }
 
-// expectSome ends the run if nothing was done.
+// expectSome ends the run if n is 0.
 func expectSome(n int) {
 	if n == 0 {
 		check(errors.New("nothing was done"))
 	}
 }
 
-// uptime returns the time since the machine started. Unlike other clocks, it is the same in all processes and never
-// set.
+// uptime returns the time since the machine started. Unlike other clocks, this one is the same in all processes and
+// is never set.
 func uptime() time.Duration {
 	var t unix.Timespec
-	check(unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)) // exists on every Linux and macOS
+	check(unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)) // every Linux and macOS has this clock
 	return time.Duration(t.Nano())
 }
 
@@ -189,7 +191,7 @@ func cpuTime(pid int) time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// idleCPU watches a process that should be idle, and returns the milliseconds of processor time that it used per
+// idleCPU watches a process that should be idle, and returns the processor time that it used, in milliseconds per
 // second.
 func (r *Run) idleCPU(pid int, watched time.Duration) float64 {
 	before, began := cpuTime(pid), uptime()

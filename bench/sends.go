@@ -18,7 +18,8 @@ func mailroomSends(n int) func(*Run) Measures {
 	}
 }
 
-// greedySends measures n connections in one process, one for each sender, that rely only on SQLite's busy timeout.
+// greedySends measures n connections in one process, one for each sender. The connections have only SQLite's busy
+// timeout.
 func greedySends(n int) func(*Run) Measures {
 	return func(r *Run) Measures {
 		names := numbered("sender", n)
@@ -31,8 +32,9 @@ func greedySends(n int) func(*Run) Measures {
 	}
 }
 
-// bareBatches measures the driver's raw connection, which inserts messages and trace rows, n messages in a synced
-// transaction. It shows the rate of SQLite itself for such rows, without waiting for senders.
+// bareBatches measures the driver's raw connection, which inserts n messages and their trace rows in each synced
+// transaction. The measure shows how fast SQLite itself stores such rows if it gets n messages at a time without
+// waiting for senders.
 func bareBatches(n int) func(*Run) Measures {
 	return func(r *Run) Measures {
 		g := r.openGreedy(r.newMailroom("sender1", "recipient"), "sender1")
@@ -42,7 +44,7 @@ func bareBatches(n int) func(*Run) Measures {
 	}
 }
 
-// mailroomDelivers delivers a backlog to ten inboxes.
+// mailroomDelivers measures the delivery of a backlog to ten inboxes.
 func mailroomDelivers(backlog, least int) func(*Run) Measures {
 	return func(r *Run) Measures {
 		recipients := numbered("worker", 10)
@@ -51,7 +53,7 @@ func mailroomDelivers(backlog, least int) func(*Run) Measures {
 	}
 }
 
-// mailroomClaims delivers a backlog to a file, message by message.
+// mailroomClaims measures the delivery of a backlog into a file, one message at a time.
 func mailroomClaims(backlog, least int) func(*Run) Measures {
 	return func(r *Run) Measures {
 		e := r.open(r.newMailroom("sender1"))
@@ -60,7 +62,7 @@ func mailroomClaims(backlog, least int) func(*Run) Measures {
 	}
 }
 
-// addFiler adds an agent whose messages go to a file.
+// addFiler adds an agent whose messages are delivered into a file.
 func (r *Run) addFiler(e *delivery.Engine) {
 	r.addAgent(e, agents.Update{Name: "filer", Deliver: new("jsonl:" + r.Dir + "/filer.jsonl")})
 }

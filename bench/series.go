@@ -18,25 +18,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// series runs cases round by round. The contestants take turns, each run in a separate process and folder.
+// series runs cases round by round. The contestants of a case take turns. Each run has its own process and folder.
 type series struct {
 	mailroom string
 	scale    float64
 	rounds   int
-	warmUp   int           // rounds before these that are not counted
-	limit    time.Duration // of one run
-	base     string        // folder on a real disk, also for data that runs keep for later ones
-	out      io.Writer
+	warmUp   int           // rounds that run first and are not counted
+	limit    time.Duration // the time limit of one run
+	// base is a folder on a real disk. It contains the folders of the runs, and the databases that runs keep for
+	// later runs.
+	base string
+	out  io.Writer
 }
 
-// oneRun is one round of one contestant.
+// oneRun is the result of one contestant in one round.
 type oneRun struct {
 	Measures Measures  `json:"measures,omitempty"`
 	Failed   string    `json:"failed,omitempty"`
 	Began    time.Time `json:"began"`
 }
 
-// runCase runs all contestants of a case, in an order that rotates with the round. A run that fails is recorded as
+// runCase runs all contestants of a case, in an order that rotates with the round. A failed run is recorded as
 // failed.
 func (s *series) runCase(ctx context.Context, c Case) (results, error) {
 	all := results{}
@@ -61,8 +63,8 @@ func (s *series) runCase(ctx context.Context, c Case) (results, error) {
 	return all, nil
 }
 
-// runOnce runs one contestant in a separate process. A failure of the process is recorded in the oneRun, not
-// returned.
+// runOnce runs one contestant in a new process. A failure of that process is recorded in the oneRun, and is not
+// returned as an error.
 func (s *series) runOnce(ctx context.Context, c Case, one Contestant) (r oneRun, err error) {
 	dir, err := os.MkdirTemp(s.base, "run")
 	if err != nil {
@@ -82,10 +84,10 @@ func (s *series) runOnce(ctx context.Context, c Case, one Contestant) (r oneRun,
 	cmd := exec.CommandContext(ctx, self, "run", c.Name, one.Name, string(what))
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that the processes it starts are killed with it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // kill the processes that it starts, too
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second
-	unix.Sync() // otherwise the kernel would write data of the last run during this one
+	unix.Sync() // otherwise the kernel would write the previous run's data during this run
 	r.Began = time.Now().UTC().Truncate(time.Millisecond)
 	err = cmd.Run()
 	if err == nil {
@@ -100,7 +102,7 @@ func (s *series) runOnce(ctx context.Context, c Case, one Contestant) (r oneRun,
 	return r, nil
 }
 
-// failed describes a failed run: its error and the end of its output, without the names of this machine's folders.
+// failed describes a failed run: its error and the end of its error output. The name of the run's folder is removed.
 func failed(err error, said, dir string) string {
 	const most = 500
 	said = strings.TrimSpace(said)
@@ -114,7 +116,8 @@ func failed(err error, said, dir string) string {
 	return strings.ReplaceAll(text, dir, "DIR")
 }
 
-// runContestant is the process of runOnce. args are a case, a contestant and a Run as JSON. It prints the measures.
+// runContestant is the main function of the process that runOnce starts. args are a case, a contestant and a Run as
+// JSON. runContestant writes the measures to out.
 func runContestant(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) != 3 {
 		return errors.New("run takes a case, a contestant and an environment")
@@ -137,7 +140,7 @@ func runContestant(ctx context.Context, args []string, out io.Writer) error {
 	return fmt.Errorf("there is no contestant %s in a case %s", args[1], args[0])
 }
 
-// runAll runs the named cases, or all if there are no names, and records each when it is done.
+// runAll runs the named cases, or all cases if names is empty. It records each case when the case has ended.
 func (s *series) runAll(ctx context.Context, names []string, record func(caseRecord) error) error {
 	for _, name := range names {
 		if findCase(name) == nil {

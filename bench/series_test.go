@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// TestMain lets the test program act as the program itself, because the program starts itself.
+// TestMain lets the test program act as the program, which starts itself.
 func TestMain(m *testing.M) {
 	cases = append(cases, pretended, endless)
 	if len(os.Args) > 1 && os.Args[1] == "run" {
@@ -43,7 +43,7 @@ var endless = Case{
 	Contestants: []Contestant{
 		{Name: "hangs", Run: func(*Run) Measures {
 			cmd := exec.Command("sleep", "1000")
-			cmd.Stderr = os.Stderr // which the child keeps open
+			cmd.Stderr = os.Stderr // the child keeps it open
 			check(cmd.Run())
 			return nil
 		}},
@@ -97,8 +97,8 @@ func TestASeriesEndsWhenAsked(t *testing.T) {
 	}
 }
 
-// TestRatiosAreTakenWithinARound checks that a ratio compares runs of the same round, and that a failed run is
-// omitted and never counts as a figure.
+// TestRatiosAreTakenWithinARound checks that a ratio compares runs of the same round, and that a failed run is left
+// out and never counts as a figure.
 func TestRatiosAreTakenWithinARound(t *testing.T) {
 	rate := func(v float64) oneRun { return oneRun{Measures: Measures{"rate_per_s": v}} }
 	all := results{
@@ -149,8 +149,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// TestFailuresAreShown checks that the report names every failed run, and that every verdict takes failures into
-// account.
+// TestFailuresAreShown checks that the report lists every failed run, and that no result ignores a failed run.
 func TestFailuresAreShown(t *testing.T) {
 	rate := func(v float64) oneRun { return oneRun{Measures: Measures{"rate_per_s": v}} }
 	r := record{Cases: []caseRecord{{Case: "sends-1", Scale: 1, Rounds: 5, Runs: results{
@@ -171,8 +170,8 @@ func TestFailuresAreShown(t *testing.T) {
 	}
 }
 
-// TestCasesAreWhole checks that every target compares existing contestants, and that no two cases or contestants
-// share a name.
+// TestCasesAreWhole checks that every target compares existing contestants, and that the names of cases and
+// contestants are unique.
 func TestCasesAreWhole(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range cases {

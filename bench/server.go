@@ -15,16 +15,16 @@ import (
 	"mailroom/orchestrator/store/postgres/postgrestest"
 )
 
-// pgServer is a PostgreSQL server of one run, with its data in the run's folder. If the run is killed, the server
-// ends by itself within a minute, because its folder is removed.
+// pgServer is the PostgreSQL server of one run, with its data in the run's folder. If the run is killed, the server
+// ends within a minute, because its folder is removed.
 type pgServer struct {
 	address string
-	pid     string // of its first process, which is the parent of the others
+	pid     string // of its first process, the parent of the others
 }
 
 // startServer starts Debian's server with its default settings, except for the number of connections.
 func (r *Run) startServer() {
-	if os.Getuid() == 0 { // the server runs as another user, who must be able to reach its data
+	if os.Getuid() == 0 { // the server runs as another user, who needs access to its data
 		check(os.Chmod(r.Dir, 0o711))
 		check(os.Chmod(filepath.Dir(r.Dir), 0o711))
 	}
@@ -40,7 +40,7 @@ func (r *Run) startServer() {
 	r.server = &pgServer{address: address, pid: pid}
 }
 
-// onServer returns a contestant that runs with a server of its own.
+// onServer returns a contestant that has a server of its own.
 func onServer(run func(*Run) Measures) func(*Run) Measures {
 	return func(r *Run) Measures {
 		r.startServer()
@@ -48,7 +48,7 @@ func onServer(run func(*Run) Measures) func(*Run) Measures {
 	}
 }
 
-// pool returns n established connections.
+// pool returns a pool of n connections that are already open.
 func (r *Run) pool(n int) *pgxpool.Pool {
 	config := must(pgxpool.ParseConfig(r.server.address))
 	config.MaxConns, config.MinConns = int32(n), int32(n)
@@ -60,10 +60,10 @@ func (r *Run) pool(n int) *pgxpool.Pool {
 	return pool
 }
 
-// ticks is the number of units per second in which /proc counts processor time. It is constant on Linux.
+// ticks is the number of units of processor time in /proc per second. It is 100 for programs on every Linux.
 const ticks = 100
 
-// cpu returns the processor time that all processes of the server have used so far, including those that have ended.
+// cpu returns the processor time that all processes of the server have used so far, including ended processes.
 func (s *pgServer) cpu() time.Duration {
 	files := must(filepath.Glob("/proc/[0-9]*/stat"))
 	if len(files) == 0 {
@@ -73,9 +73,9 @@ func (s *pgServer) cpu() time.Duration {
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			continue // it has ended, and is counted with its parent
+			continue // the process has ended, and its parent's times include its time
 		}
-		// The name of the program is in parentheses, and may contain anything.
+		// The name of the program is in parentheses, and may contain any character.
 		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 		if len(fields) < 15 {
 			continue

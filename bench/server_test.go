@@ -15,7 +15,7 @@ import (
 func TestOnAServer(t *testing.T) {
 	for _, one := range []string{"mailroom", "pgmq-sql"} {
 		t.Run(one, func(t *testing.T) {
-			t.Setenv("TMPDIR", os.TempDir()) // which the run changes
+			t.Setenv("TMPDIR", os.TempDir()) // the run changes it
 			what, err := json.Marshal(Run{Dir: t.TempDir(), Scale: 0.01})
 			if err != nil {
 				t.Fatal(err)

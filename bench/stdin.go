@@ -48,7 +48,7 @@ func stdinMailroom(r *Run) Measures {
 	return m
 }
 
-// countAnswers counts the lines that report success.
+// countAnswers returns the number of answers in a file that report success.
 func countAnswers(file *os.File) (n int) {
 	for dec := json.NewDecoder(bufio.NewReader(file)); dec.More(); {
 		var answer struct{ Success bool }

@@ -26,7 +26,7 @@ func runWaiting(r *Run, n int) Measures {
 	workers := numbered("worker", 10)
 	e := r.open(r.newMailroom(append(workers, "sender1")...))
 	r.sendBacklog(e, workers, n)
-	check(traffic.Count(r.ctx, e.Ledger)) // as a daemon does once a minute
+	check(traffic.Count(r.ctx, e.Ledger)) // a router does so once a minute
 	nothing := func() {}
 	status := timed(50, nothing, func() {
 		state := must(overview.Status(r.ctx, e.Ledger))

@@ -46,20 +46,20 @@ var wakeup = Case{
 	},
 }
 
-// wakeupParams describes what the two processes connect to.
+// wakeupParams configures the two processes.
 type wakeupParams struct {
 	Design string // mailroom, jetstream or river
 	Where  string // path or URL
 }
 
-// woken is the waiter's report about a message. All times are uptimes.
+// woken is the waiter's report of a message. All times are uptimes.
 type woken struct {
-	Sent     time.Duration // from the message
-	Received time.Duration // when the message was there
-	Claimed  time.Duration // when no other process could get it anymore
+	Sent     time.Duration // the time in the message
+	Received time.Duration // the waiter received the message
+	Claimed  time.Duration // no other process can receive it any more
 }
 
-// stamped returns a payload with the time of the send.
+// stamped returns a payload that contains the time of sending.
 func stamped() []byte { return fmt.Appendf(nil, `{"Sent":%d}`, uptime()) }
 
 // ringerRole sends one message for each line of its input.
@@ -91,8 +91,8 @@ func openRinger(r *Run, p wakeupParams) (send func(payload []byte) error) {
 	}
 }
 
-// waiterRole reports when each message arrived. Before the first, it sends a report without times when it is
-// listening.
+// waiterRole reports when each message arrived. Before the first message, it sends an empty report to announce that
+// it is listening.
 func waiterRole(r *Run, up *wire, p wakeupParams) {
 	ctx, cancel := context.WithCancelCause(r.ctx)
 	r.ctx = ctx
@@ -175,7 +175,7 @@ func wakesJetStream(r *Run) Measures {
 	return r.measureWakeup(wakeupParams{Design: "jetstream", Where: url}, 200)
 }
 
-// measureWakeup lets one process send and another wait.
+// measureWakeup measures the time between a send in one process and the arrival of the message in another process.
 func (r *Run) measureWakeup(p wakeupParams, messages int) Measures {
 	waiter, ringer := r.startChild("waiter", p), r.startChild("ringer", p)
 	heard[string](ringer.wire)
@@ -199,7 +199,7 @@ func (r *Run) measureWakeup(p wakeupParams, messages int) Measures {
 		check(wait.Start())
 		defer wait.Wait()
 		defer wait.Process.Kill()
-		r.rest(5 * time.Second) // until it has settled
+		r.rest(5 * time.Second) // until the process is idle
 		idle = wait.Process.Pid
 	}
 	return Measures{
@@ -209,5 +209,5 @@ func (r *Run) measureWakeup(p wakeupParams, messages int) Measures {
 	}
 }
 
-// pause waits until all processes sleep, for a random time that coincides with no timer.
+// pause waits long enough for all processes to become idle. Its random length avoids coinciding with a timer.
 func (r *Run) pause() { r.rest(20*time.Millisecond + rand.N(20*time.Millisecond)) }

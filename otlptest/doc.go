@@ -1,3 +1,3 @@
-// Package otlptest tests `mailroom serve --otlp` with the receiver of the OpenTelemetry Collector. It is a module of
-// its own, so that the Collector and its dependencies stay out of Mailroom's module. It contains only tests.
+// Package otlptest tests `mailroom serve --otlp` with the receiver of the OpenTelemetry Collector. It is a separate
+// module, so that Mailroom does not depend on the Collector and its dependencies. The package contains only tests.
 package otlptest

@@ -57,7 +57,7 @@ func (o *office) run(in string, args ...string) {
 	}
 }
 
-// serve starts a daemon, whose first line contains the receiver.
+// serve starts a daemon. Its first line contains the address of the receiver.
 func (o *office) serve() {
 	o.t.Helper()
 	o.daemon = o.command("", "serve", "--otlp", "http://name:word@"+o.address)
@@ -70,7 +70,7 @@ func (o *office) serve() {
 	begin(o.t, o.daemon, `"otlp":"http://`+o.address+`/v1/traces"`)
 }
 
-// log returns the path of the daemons' log file.
+// log returns the path of the daemons' log.
 func (o *office) log() string { return filepath.Join(o.folder, "daemon.log") }
 
 // send sends a few messages to each agent.
@@ -88,7 +88,7 @@ func (o *office) send(round int) {
 	o.run("", "wait", "--recipient", "boxed", "--timeout", "30s")
 }
 
-// until waits until a condition holds.
+// until waits until so returns true.
 func (o *office) until(what string, so func() bool) {
 	o.t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); !so(); <-time.After(5 * time.Millisecond) {
@@ -125,10 +125,11 @@ func (o *office) rows(query string, columns int) (list [][]string) {
 	return list
 }
 
-// The receiver gets every event and every ended command, and no content of messages, whatever is killed at any time.
+// TestKilled checks that the receiver gets every event and every ended command, whichever process is killed at any
+// time, and gets no content of messages.
 func TestKilled(t *testing.T) {
 	o := newOffice(t)
-	o.run("", "init") // creates the database
+	o.run("", "init") // without a receiver
 	o.run("", "trust")
 	o.run("", "agent", "add", "boxed")
 	o.run("", "agent", "add", "lined", "--deliver", "jsonl:"+filepath.Join(o.folder, "lined.jsonl"))
@@ -140,8 +141,7 @@ func TestKilled(t *testing.T) {
 		before := o.requests()
 		o.hold()
 		o.send(round)
-		// The request was received, but not yet acknowledged.
-		o.until("a request", func() bool { return o.requests() > before })
+		o.until("a request", func() bool { return o.requests() > before }) // received, but not answered
 		if killsDaemon {
 			kill(t, o.daemon)
 		}
@@ -161,7 +161,7 @@ func TestKilled(t *testing.T) {
 	o.check()
 }
 
-// caughtUp reports whether the cursor has passed all ended commands and all events.
+// caughtUp reports whether the cursor has passed all ended events and commands.
 func (o *office) caughtUp() bool {
 	return o.rows(`SELECT events >= (SELECT max(id) FROM message_trace)
 		AND spans >= (SELECT max(id) FROM command_trace WHERE ended_at <> '')

@@ -19,8 +19,8 @@ import (
 	"go.opentelemetry.io/collector/receiver/receivertest"
 )
 
-// receive is the variable with an address that makes the test program a receiver; receiveInto is the one with the
-// file that the receiver writes.
+// The environment variable receive makes the test program a receiver at the address in it. The receiver writes into
+// the file in receiveInto.
 const receive, receiveInto = "OTLPTEST_RECEIVE", "OTLPTEST_INTO"
 
 func TestMain(m *testing.M) {
@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runReceiver runs the Collector's receiver until standard input ends. Each request is written to the file before it
-// is answered. Requests are not answered while the file with the suffix .hold exists.
+// runReceiver runs the Collector's receiver until the end of standard input. It writes each request as a line of the
+// file before it answers. It does not answer while a file with the same name and the suffix .hold exists.
 func runReceiver(address, into string) error {
 	file, err := os.OpenFile(into, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -45,8 +45,7 @@ func runReceiver(address, into string) error {
 	sink, err := consumer.NewTraces(func(_ context.Context, traces ptrace.Traces) error {
 		text, err := (&ptrace.JSONMarshaler{}).MarshalTraces(traces)
 		if err == nil {
-			// The leading newline separates the entry from a line that a kill cut short.
-			_, err = file.Write(append([]byte{'\n'}, append(text, '\n')...))
+			_, err = file.Write(append([]byte{'\n'}, append(text, '\n')...)) // ends a line cut short by a kill
 		}
 		for err == nil && held(into) {
 			<-time.After(5 * time.Millisecond)
@@ -76,7 +75,7 @@ func held(into string) bool {
 	return err == nil
 }
 
-// collector is the receiver in a separate process.
+// collector is a receiver in its own process.
 type collector struct {
 	t       *testing.T
 	address string
@@ -96,7 +95,7 @@ func (c *collector) start() {
 	begin(c.t, c.cmd, "receiving")
 }
 
-// hold prevents the receiver from answering, until release.
+// hold keeps the receiver from answering until release is called.
 func (c *collector) hold() {
 	c.t.Helper()
 	if err := os.WriteFile(c.file+".hold", nil, 0o600); err != nil {
@@ -147,10 +146,10 @@ type span struct {
 		Key   string                     `json:"key"`
 		Value map[string]json.RawMessage `json:"value"`
 	} `json:"attributes"`
-	text string // all of it
+	text string // the whole span
 }
 
-// attribute returns an attribute as text, or "" if it is missing.
+// attribute returns an attribute as text, or "" if there is none.
 func (s *span) attribute(key string) string {
 	for _, a := range s.Attributes {
 		if a.Key != key {
@@ -163,7 +162,7 @@ func (s *span) attribute(key string) string {
 	return ""
 }
 
-// requests returns how many requests were received.
+// requests returns the number of received requests.
 func (c *collector) requests() int {
 	return bytes.Count(c.read(), []byte("resourceSpans"))
 }
@@ -177,7 +176,7 @@ func (c *collector) read() []byte {
 	return text
 }
 
-// spans returns all received spans, by ID. Repeated spans must be equal.
+// spans returns all received spans by ID. Spans that were received several times must be equal.
 func (c *collector) spans() (all map[string]*span, again int) {
 	c.t.Helper()
 	all = map[string]*span{}

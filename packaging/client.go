@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// The build settings of the client.
+// Tags and flags of the client's build.
 const (
 	clientTags    = "client urfave_cli_no_docs"
 	clientLDFlags = "-s -w"
 )
 
-// tags returns the tags with which the program is built.
+// tags returns the build tags of the program.
 func (p *program) tags() string {
 	if p.client {
 		return clientTags
@@ -23,8 +23,8 @@ func (p *program) tags() string {
 	return tags
 }
 
-// client builds the client for a system, such as darwin/arm64, into a folder, and returns it with its archive. The
-// client is started only if it is for this machine.
+// client builds the client for a system, such as darwin/arm64, into a folder, and returns the client and its archive.
+// It starts the client only if the client is for this machine.
 func client(ctx context.Context, folder, system string) (*program, file, error) {
 	p := &program{client: true}
 	var is bool

@@ -20,8 +20,8 @@ over MCP, or over HTTP. Mailroom stores the messages in SQLite, delivers them to
 each recipient, retries failed deliveries, and keeps a trace of every step.`
 )
 
-// deb returns the Debian package. It has no scripts: each user can enable the systemd unit, and purging the package
-// leaves nothing behind.
+// deb returns the Debian package. It has no scripts: each user can enable the included systemd unit, and purging the
+// package leaves nothing.
 func (p *program) deb(t *texts) (file, error) {
 	man, err := gzipped(t.man)
 	if err != nil {
@@ -34,10 +34,10 @@ func (p *program) deb(t *texts) (file, error) {
 	info := &nfpm.Info{
 		Name: "mailroom", Arch: p.arch, Version: debianVersion(p.version), VersionSchema: "none", Section: "utils",
 		Maintainer: maintainer, Description: description, MTime: p.at,
-		// File names are used literally.
+		// Take the names of the files literally.
 		DisableGlobbing: true,
 	}
-	info.Recommends = []string{"ca-certificates"} // for webhooks and phones, which are reached over HTTPS
+	info.Recommends = []string{"ca-certificates"} // webhooks and phones are reached over HTTPS
 	info.Contents = files.Contents{content(p.path, "/usr/bin/mailroom", 0o755)}
 	folder := filepath.Dir(p.path)
 	for i, f := range []file{
@@ -63,9 +63,9 @@ func (p *program) deb(t *texts) (file, error) {
 	return file{path: deb.Default.ConventionalFileName(info), data: b.Bytes()}, nil
 }
 
-// debianVersion converts a Go version to a Debian version. It rewrites the part after the hyphen, as in 1.2.0-rc.1 or
-// 1.2.1-0.20261125231859-842a8a88459d, so that Debian also sorts it before 1.2.0 or 1.2.1, and does not parse a part
-// of it as a revision.
+// debianVersion converts a Go version for Debian. It replaces the first hyphen by a tilde and the others by dots, as
+// in 1.2.0-rc.1 or 1.2.1-0.20261125231859-842a8a88459d. As a result, Debian also sorts these versions before 1.2.0 or
+// 1.2.1, and finds no revision in them.
 func debianVersion(version string) string {
 	release, before, is := strings.Cut(version, "-")
 	if !is {
@@ -74,8 +74,8 @@ func debianVersion(version string) string {
 	return release + "~" + strings.ReplaceAll(before, "-", ".")
 }
 
-// content describes a file of this machine in the package. Its mode is given and its owner is root, so that those on
-// this machine do not matter.
+// content returns an entry for a file of this machine. Its owner and mode are explicit, so that those on this machine
+// do not matter.
 func content(from, to string, mode os.FileMode) *files.Content {
 	return &files.Content{Source: from, Destination: to,
 		FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: mode}}

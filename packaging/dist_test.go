@@ -20,10 +20,10 @@ import (
 	"testing"
 )
 
-// These tests create fresh Debian systems and take minutes: make test-dist.
+// These tests create new Debian systems and take minutes: make test-dist.
 
-// debian returns the folder of a minimal Debian, of this machine's release and from its apt sources, with additional
-// packages and with a user ada.
+// debian returns the folder of a minimal Debian system, of this machine's release and from the package source of its
+// apt, with the named packages and a user ada.
 func debian(t *testing.T, with ...string) string {
 	t.Helper()
 	need(t, "debootstrap", "apt-get")
@@ -38,7 +38,7 @@ func debian(t *testing.T, with ...string) string {
 		args = append(args, "--include="+strings.Join(with, ","))
 	}
 	command(t, "debootstrap", append(args, where[0], root, where[1])...)
-	// Programs in it use the network configuration of this machine.
+	// Programs in the system use the network like this machine.
 	for _, file := range []string{"/etc/resolv.conf", "/etc/hosts"} {
 		if err := os.WriteFile(root+file, []byte(read(t, file)), 0o644); err != nil {
 			t.Fatal(err)
@@ -48,8 +48,8 @@ func debian(t *testing.T, with ...string) string {
 	return root
 }
 
-// in returns a command that runs a script in a root, as one of its users and in that user's home. It has a separate
-// /proc.
+// in returns a command that runs a script in a root, as one of its users and in that user's home. The command has its
+// own /proc.
 func in(t *testing.T, ctx context.Context, root, user, script string) *exec.Cmd {
 	home := "/home/" + user
 	if user == "root" {
@@ -73,11 +73,11 @@ func inside(t *testing.T, root, user, script string) string {
 	return string(said)
 }
 
-// modules is the address of modules in a root, so that Go needs neither the network nor this machine's proxy settings
-// for them.
+// modules is the URL where Go finds modules in a root, so that it needs neither a network nor this machine's settings
+// for one.
 const modules = "file:///usr/local/modules"
 
-// withGo copies this machine's Go, its modules and the committed state of the repository into a root.
+// withGo copies this machine's Go, its modules and the committed repository into a root.
 func withGo(t *testing.T, root string) {
 	t.Helper()
 	command(t, "cp", "-r", strings.TrimSpace(command(t, "go", "env", "GOROOT")),
@@ -97,7 +97,7 @@ func absolute(t *testing.T, path string) string {
 	return path
 }
 
-// everything returns the contents of a root: each file with its mode, its owner and a digest of its content.
+// everything returns all files in a root, each with its mode, its owner and a digest of its content.
 func everything(t *testing.T, root string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -123,8 +123,8 @@ func everything(t *testing.T, root string) map[string]string {
 	return found
 }
 
-// TestDistInstalled installs the .deb in a fresh Debian. The user ada follows the quick start and runs the daemon as
-// in the unit. Then the package is purged, and only her database must be left.
+// TestDistInstalled installs the .deb in a new Debian system. ada follows the quick start and runs the daemon as the
+// unit does. Then the package is purged, and nothing of it remains except her database.
 func TestDistInstalled(t *testing.T) {
 	out, root := t.TempDir(), debian(t)
 	if err := run(t.Context(), options{out: out, architectures: []string{runtime.GOARCH}}, os.Stderr); err != nil {
@@ -163,7 +163,7 @@ func TestDistInstalled(t *testing.T) {
 		lines := bufio.NewScanner(log)
 		for lines.Scan() && !strings.Contains(lines.Text(), `"msg":"serving"`) {
 		}
-		// The daemon delivers on its own: nobody reads or runs deliver_all.
+		// The daemon delivers by itself: no command reads messages or runs deliver_all.
 		said := inside(t, root, "ada",
 			`mailroom agent add carol --deliver jsonl:$HOME/carol.jsonl; mailroom send carol hello
 			(timeout 60 tail --retry --follow --lines +1 carol.jsonl 2>/dev/null || true) | head -1; mailroom status --json`)
@@ -208,7 +208,8 @@ func TestDistInstalled(t *testing.T) {
 	})
 }
 
-// TestDistReproducible builds the same commit in two places, the second time without a build cache.
+// TestDistReproducible builds the same commit in two places, the second one without a build cache, and checks that
+// the results are equal.
 func TestDistReproducible(t *testing.T) {
 	clones := []string{filepath.Join(t.TempDir(), "here"), filepath.Join(t.TempDir(), "some", "where", "else")}
 	command(t, "git", "clone", "--quiet", "file://"+absolute(t, top), clones[0])
@@ -229,7 +230,7 @@ func TestDistReproducible(t *testing.T) {
 	}
 }
 
-// TestDistVersion checks that a tag becomes the version, and that an invalid one stops the build.
+// TestDistVersion checks that a tag becomes the version, and that an invalid tag stops the build.
 func TestDistVersion(t *testing.T) {
 	clone := filepath.Join(t.TempDir(), "clone")
 	command(t, "git", "clone", "--quiet", "file://"+absolute(t, top), clone)
@@ -253,8 +254,8 @@ func TestDistVersion(t *testing.T) {
 	}
 }
 
-// TestDistBare checks that the first steps in the README work in a Debian with only Go, and for a user other than
-// root if there is a C compiler.
+// TestDistBare checks that the first commands of the README work in a Debian system with only Go, and for a user
+// other than root where there is a C compiler.
 func TestDistBare(t *testing.T) {
 	root := debian(t)
 	withGo(t, root)
@@ -291,7 +292,7 @@ func TestDistBare(t *testing.T) {
 }
 
 // TestDistImage builds the Dockerfile as far as possible without a daemon and a registry: with buildah, and with a
-// Debian that has Go in place of the build image.
+// Debian system that has Go in place of the build image.
 func TestDistImage(t *testing.T) {
 	need(t, "buildah")
 	root := debian(t, "ca-certificates", "make", "git", "gcc", "libc6-dev")

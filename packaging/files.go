@@ -21,10 +21,10 @@ type file struct {
 	data []byte
 }
 
-// texts are the files that accompany the program.
+// texts holds the texts that accompany the program.
 type texts struct{ copyright, changelog, man, bash, zsh, fish, unit []byte }
 
-// texts gets the man page and completions from the program, and collects the other texts.
+// texts gets the man page and the completions from the program, and collects the other texts.
 func (p *program) texts(ctx context.Context, parts []part) (*texts, error) {
 	var t texts
 	for _, ask := range []struct {
@@ -48,15 +48,15 @@ func (p *program) texts(ctx context.Context, parts []part) (*texts, error) {
 	}
 	t.copyright = []byte(copyright)
 	p.licences = t.copyright
-	// This is the unit of `mailroom service install`, without --db: it uses the default database of the user who runs
-	// it.
+	// This unit is the one of `mailroom service install`, but without --db: it uses the database of the user whose
+	// systemd runs it.
 	t.unit = []byte(operations.ServiceUnit("From Mailroom's package. For the database of a project, run `mailroom service install --name NAME`", "mailroom.service", "for the user",
 		[]string{"/usr/bin/mailroom", "serve", "--log-level", "info"}))
 	t.changelog, err = os.ReadFile(filepath.Join(top, "CHANGELOG.md"))
 	return &t, err
 }
 
-// name returns the start of the file names for this version, system and architecture.
+// name returns the prefix of file names for this version, system and architecture.
 func (p *program) name() string {
 	name := "mailroom"
 	if p.client {
@@ -65,7 +65,7 @@ func (p *program) name() string {
 	return name + "_" + p.version + "_" + p.system + "_" + p.arch
 }
 
-// tarball returns an archive with the program and its accompanying files, for all distributions.
+// tarball returns an archive of a folder with the program and its texts, for all distributions.
 func (p *program) tarball(t *texts) (file, error) {
 	others, err := pages()
 	if err != nil {
@@ -99,7 +99,7 @@ func pages() (list []file, err error) {
 	return list, nil
 }
 
-// pack returns an archive with the program and other files.
+// pack returns an archive of a folder with the program and other files.
 func (p *program) pack(others []file) (file, error) {
 	content, err := os.ReadFile(p.path)
 	if err != nil {
@@ -109,7 +109,7 @@ func (p *program) pack(others []file) (file, error) {
 	return file{path: p.name() + ".tar.gz", data: data}, err
 }
 
-// archive returns a .tar.gz of a folder with files, all with the same time.
+// archive returns a .tar.gz of a folder with files. All files have the same time.
 func archive(folder string, at time.Time, files []file) ([]byte, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
@@ -131,7 +131,7 @@ func archive(folder string, at time.Time, files []file) ([]byte, error) {
 // gzipped compresses data, and records neither a name nor a time.
 func gzipped(data []byte) ([]byte, error) {
 	var b bytes.Buffer
-	w, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // an error means a level that does not exist
+	w, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // an error would mean that the level does not exist
 	if _, err := w.Write(data); err != nil {
 		return nil, err
 	}

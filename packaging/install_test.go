@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// newKey creates a signing key.
+// newKey creates a key for signatures.
 func newKey(t *testing.T) string {
 	t.Helper()
 	need(t, "ssh-keygen")
@@ -60,12 +60,12 @@ func testNPM(t *testing.T, out, program, version string) {
 	if failed, is := err.(*exec.ExitError); !is || failed.ExitCode() != 66 {
 		t.Errorf("its exit status is that of %v", err)
 	}
-	// Without a terminal, only the launcher can pass on a signal.
+	// Without a terminal, only the launcher passes on a signal.
 	waiting := exec.CommandContext(t.Context(), installed, "--db", database, "wait", "--recipient", "a", "--timeout", "60s")
 	if err := waiting.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for children := ""; children == ""; { // until it has started the program
+	for children := ""; children == ""; { // until the launcher has started the program
 		children = read(t, fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", waiting.Process.Pid))
 	}
 	waiting.Process.Signal(os.Interrupt)
@@ -82,7 +82,7 @@ func testNPM(t *testing.T, out, program, version string) {
 	}
 }
 
-// testFormula runs the steps of the formula on the source archive that it names, because brew itself cannot run here.
+// testFormula runs the steps of the formula on the source archive in it, because brew itself cannot run here.
 func testFormula(t *testing.T, out, version string) {
 	need(t, "ruby")
 	formula := only(t, out, "*.rb")
@@ -104,7 +104,8 @@ func testFormula(t *testing.T, out, version string) {
 	}
 }
 
-// testInstaller downloads and installs with install.sh, which installs only files that the key has signed.
+// testInstaller downloads and installs with install.sh. It checks that install.sh installs nothing that the key has
+// not signed.
 func testInstaller(t *testing.T, out, key, version string) {
 	served := t.TempDir()
 	archive := filepath.Base(only(t, out, "mailroom_*_linux_"+runtime.GOARCH+".tar.gz"))

@@ -15,8 +15,8 @@ var (
 	source      = regexp.MustCompile(`\.(go|c|h|s)$`)
 )
 
-// readLicences returns the texts of the licences and notices in folders, and the SPDX expression of them all. It
-// fails if there is no licence, or an unknown one.
+// readLicences returns the texts of the licences and notices in folders, and the SPDX expression of all of them. It
+// returns an error if there is no licence, or if one is unknown.
 func readLicences(folders []string) (expression string, texts []string, err error) {
 	var ids []string
 	for _, folder := range folders {
@@ -52,8 +52,8 @@ func readLicences(folders []string) (expression string, texts []string, err erro
 	return strings.Join(slices.Compact(ids), " AND "), texts, nil
 }
 
-// spdx recognizes licences that the program may link, by characteristic phrases. It returns "" for all others. A file
-// may have several licences.
+// spdx recognizes the licences of code that may be linked, by phrases that only those licences contain. It returns ""
+// for other texts. A file may contain several licences.
 func spdx(text string) string {
 	text = strings.ToLower(strings.Join(strings.Fields(text), " "))
 	has := func(words string) bool { return strings.Contains(text, words) }
@@ -78,8 +78,8 @@ func spdx(text string) string {
 	return strings.Join(ids, " AND ")
 }
 
-// copyright returns the file that accompanies the program: its own licence, its parts, and the licence texts that
-// must be passed on with the parts.
+// copyright returns the content of the file that accompanies the program: the program's own licence, the list of its
+// parts, and the texts that the licences of the parts require.
 func (p *program) copyright(parts []part) (string, error) {
 	own, err := os.ReadFile(filepath.Join(top, "LICENSE"))
 	if err != nil {

@@ -1,13 +1,19 @@
-// Command packaging builds the files that users install into a folder: for each architecture of Linux, the static
-// program in a .tar.gz, a .deb and an npm package, and its bill of materials in CycloneDX; for each system of a
-// client, the client in a .tar.gz and an npm package; the source with a Homebrew formula; SHA256SUMS of all files;
-// and, if a key is given, the signature of SHA256SUMS and an install.sh that verifies it. `make dist` runs it:
+// Command packaging builds the files that users install, into a folder:
+//
+//   - for each Linux architecture, the static program in a .tar.gz, a .deb and an npm package, and its bill of
+//     materials in CycloneDX
+//   - for each system with a client, the client in a .tar.gz and an npm package
+//   - the source with a Homebrew formula
+//   - SHA256SUMS of all files
+//   - with a key, the signature of SHA256SUMS, and an install.sh that verifies the signature
+//
+// `make dist` runs it:
 //
 //	cd packaging && go run . -out ../dist -clients "darwin/arm64 windows/amd64" amd64 arm64
 //
-// It needs Debian or a derivative, because it asks dpkg which C library is linked. The version, the time and the
-// modules come from the build information of the program itself, so the same commit and the same compilers produce
-// the same bytes.
+// The command needs Debian or a distribution based on Debian, because it uses dpkg to find out which C library is
+// linked. The version, the time and the modules come from the build information of the program, so that the same
+// commit and the same compilers produce the same bytes.
 package main
 
 import (
@@ -40,16 +46,16 @@ func main() {
 	}
 }
 
-// top is the repository, relative to the folder of this module.
+// top is the path of the repository from this module's folder.
 const top = ".."
 
-// options select what is built and where it is published.
+// options configures what to build, and contains the URL of the published files.
 type options struct {
 	out, url, key          string
 	architectures, clients []string
 }
 
-// run builds the packages of the architectures and the clients into a folder, and prints their names.
+// run builds the packages of the architectures and of the clients into a folder, and prints their names.
 func run(ctx context.Context, o options, stdout io.Writer) error {
 	if len(o.architectures)+len(o.clients) == 0 {
 		return errors.New("name an architecture (amd64 or arm64) or, with -clients, a system for the client")
@@ -62,7 +68,7 @@ func run(ctx context.Context, o options, stdout io.Writer) error {
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return err
 	}
-	for _, name := range []string{"install.sh", "SHA256SUMS.sig"} { // from an earlier run with a key
+	for _, name := range []string{"install.sh", "SHA256SUMS.sig"} { // of an earlier run with a key
 		if err := os.Remove(filepath.Join(o.out, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -112,7 +118,7 @@ func run(ctx context.Context, o options, stdout io.Writer) error {
 	return w.put("SHA256SUMS", []byte(w.sums.String()))
 }
 
-// writer writes files into a folder, and collects their checksums.
+// writer writes files into a folder and collects their checksums.
 type writer struct {
 	folder string
 	stdout io.Writer
@@ -129,7 +135,7 @@ func (w *writer) write(made ...file) error {
 	return nil
 }
 
-// put writes a file without a checksum.
+// put writes a file without adding its checksum.
 func (w *writer) put(name string, data []byte) error {
 	path := filepath.Join(w.folder, name)
 	fmt.Fprintln(w.stdout, path)

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// npmScope is the scope of these packages on npm. The name without a scope belongs to somebody else.
+// npmScope is the scope of the packages on npm. The name without a scope belongs to somebody else.
 const npmScope = "@mailroom-router"
 
-// launcher is the script that starts the program of the package for this system.
+// launcher is a script that starts the program of the package for this system.
 //
 //go:embed npm/mailroom.js
 var launcher []byte
 
-// npmPackage is a package.json.
+// npmPackage is the content of a package.json.
 type npmPackage struct {
 	Name        string            `json:"name"`
 	Version     string            `json:"version"`
@@ -29,12 +29,12 @@ type npmPackage struct {
 	Engines     map[string]string `json:"engines,omitempty"`
 }
 
-// npmPackages returns a package with the program for each system, and one that starts the program of the installed
-// system package. None has a script that runs at installation. On Linux the package contains the program, elsewhere
-// the client.
+// npmPackages returns a package with the program for each system, and a package that starts the program of whichever
+// of these packages is installed with it. No package has a script that runs at installation. The program is Mailroom
+// on Linux, and the client elsewhere.
 //
-// The starting package depends on the others only when they are published. Otherwise, npm would request packages that
-// are not given as files from the registry, where somebody else may have published them.
+// Only published packages depend on one another. For packages that are not given as files, npm would ask the
+// registry, where somebody else may have published packages of these names.
 func npmPackages(built []*program, published bool) (made []file, err error) {
 	whole := npmPackage{Name: npmScope + "/mailroom", Description: "Message router for AI coding agents", License: "MIT",
 		Bin: map[string]string{"mailroom": "mailroom.js"}, Optional: map[string]string{}, Engines: map[string]string{"node": ">=18"}}
@@ -42,7 +42,7 @@ func npmPackages(built []*program, published bool) (made []file, err error) {
 		system, cpu := nodeSystem(p)
 		name := whole.Name + "-" + system + "-" + cpu
 		if _, has := whole.Optional[name]; has {
-			continue // a client for a system that has the program
+			continue // the client for a system that also has the full program
 		}
 		whole.Version, whole.Optional[name] = p.version, p.version
 		program, err := os.ReadFile(p.path)
@@ -64,7 +64,7 @@ func npmPackages(built []*program, published bool) (made []file, err error) {
 	return append(made, f), err
 }
 
-// nodeSystem returns the Node.js names of a program's system and architecture.
+// nodeSystem returns Node.js's names for the system and the architecture of a program.
 func nodeSystem(p *program) (system, cpu string) {
 	system, cpu = p.system, p.arch
 	if system == "windows" {

@@ -17,7 +17,8 @@ import (
 	cyclonedx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// TestMain makes git, and Go, which asks git for the commit, accept the clone as safe even if another user owns it.
+// TestMain makes git, and Go, which gets the commit from git, accept the clone as safe, because its owner may be a
+// different user.
 func TestMain(m *testing.M) {
 	for key, value := range map[string]string{"COUNT": "1", "KEY_0": "safe.directory", "VALUE_0": "*"} {
 		os.Setenv("GIT_CONFIG_"+key, value)
@@ -25,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// need skips a test if a program is missing, except in CI, where the test fails.
+// need skips a test if a program is missing. In CI, a missing program is an error.
 func need(t *testing.T, programs ...string) {
 	t.Helper()
 	for _, name := range programs {
@@ -48,7 +49,7 @@ func command(t *testing.T, name string, args ...string) string {
 	return out
 }
 
-// only returns the only file in a folder that matches a pattern.
+// only returns the only file of a folder that matches a pattern.
 func only(t *testing.T, folder, pattern string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(folder, pattern))
@@ -58,7 +59,7 @@ func only(t *testing.T, folder, pattern string) string {
 	return found[0]
 }
 
-// TestPackages builds the files of `make dist` for this machine's architecture.
+// TestPackages builds the packages of `make dist`, for this machine's architecture.
 func TestPackages(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat(filepath.Join(top, ".git")); err != nil {
@@ -162,7 +163,7 @@ func TestPackages(t *testing.T) {
 		}
 	})
 	t.Run("unit", func(t *testing.T) {
-		// The path in the package is the one that `service install` would use for the program.
+		// `service install` would find the program in the place where the package puts it.
 		home := t.TempDir()
 		printing := exec.CommandContext(t.Context(), program, "service", "install", "--print", "--output", "text",
 			"--db", filepath.Join(home, "mailroom.db"))
@@ -187,8 +188,7 @@ func TestPackages(t *testing.T) {
 			t.Errorf("bash completes servi to %q (%v)", got, err)
 		}
 	})
-	// materials holds the same modules as `go version -m`, and the parts that are not modules.
-	t.Run("materials", func(t *testing.T) {
+	t.Run("materials", func(t *testing.T) { // the modules of `go version -m`, and the parts that are not modules
 		var bom cyclonedx.BOM
 		if err := cyclonedx.NewBOMDecoder(strings.NewReader(read(t, materials)),
 			cyclonedx.BOMFileFormatJSON).Decode(&bom); err != nil {
@@ -257,7 +257,7 @@ func TestPackages(t *testing.T) {
 			}
 		}
 	})
-	t.Run("times", func(t *testing.T) { // those of the commit, not the current time
+	t.Run("times", func(t *testing.T) { // the time of the commit, not the current time
 		commit := strings.TrimSpace(command(t, "git", "-C", top, "log", "-1", "--format=%ct"))
 		data := exec.CommandContext(t.Context(), "dpkg-deb", "--fsys-tarfile", debian)
 		content, err := data.Output()
@@ -285,7 +285,7 @@ func read(t *testing.T, file string) string {
 	return string(content)
 }
 
-// withoutPreamble returns a unit without its origin and description.
+// withoutPreamble returns a unit without the part that describes its origin and purpose.
 func withoutPreamble(t *testing.T, unit string) string {
 	t.Helper()
 	_, service, found := strings.Cut(unit, "[Service]")
@@ -366,7 +366,7 @@ func TestSPDX(t *testing.T) {
 	}
 }
 
-// TestUnknownLicence checks that a part under an unknown licence stops the build.
+// TestUnknownLicence checks that an unknown licence of a linked part stops the build.
 func TestUnknownLicence(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{"LICENSE": "GNU AFFERO GENERAL PUBLIC LICENSE",
@@ -381,7 +381,7 @@ func TestUnknownLicence(t *testing.T) {
 	}
 }
 
-// TestDebianVersion checks that dpkg sorts pre-releases before a release, and later versions after it.
+// TestDebianVersion checks that dpkg sorts a prerelease before the release, and a later version after it.
 func TestDebianVersion(t *testing.T) {
 	t.Parallel()
 	need(t, "dpkg")

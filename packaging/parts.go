@@ -18,7 +18,7 @@ import (
 	"strings"
 )
 
-// part is third-party material in the program.
+// part is a third-party part of the program.
 type part struct {
 	name, version string
 	purl          string   // package URL
@@ -26,8 +26,8 @@ type part struct {
 	texts         []string // of its licence and notices
 }
 
-// parts returns everything that is linked into the program or embedded in it: Go, modules, SQLite, the C library, and
-// the parts of the apps. They are sorted by name and version.
+// parts returns all third-party parts that are linked into the program or embedded in it: Go, modules, SQLite, the C
+// library, the npm packages of the apps, and an excerpt of Unicode's data. They are sorted by name and version.
 func (p *program) parts(ctx context.Context) ([]part, error) {
 	var list []part
 	collectors := []func(context.Context) ([]part, error){p.modules, p.goItself, embedded, unicode}
@@ -47,8 +47,8 @@ func (p *program) parts(ctx context.Context) ([]part, error) {
 	return list, nil
 }
 
-// modules returns the Go modules in the build information, with the licences from the folders of the linked packages
-// and from their parent folders.
+// modules returns the Go modules in the build information, with the licences in the folders of the linked packages
+// and in the folders above.
 func (p *program) modules(ctx context.Context) (list []part, err error) {
 	folders, err := p.folders(ctx)
 	if err != nil {
@@ -67,7 +67,7 @@ func (p *program) modules(ctx context.Context) (list []part, err error) {
 	return list, nil
 }
 
-// folders returns for each module the folders that may contain licences of its linked packages.
+// folders returns, for each module, the folders that may contain licences of its linked packages.
 func (p *program) folders(ctx context.Context) (map[string][]string, error) {
 	out, err := p.goCommand(ctx, "list", "-deps", "-tags", p.tags(), "-json=Dir,Module", "./cmd/mailroom")
 	if err != nil {
@@ -110,7 +110,7 @@ func (p *program) goItself(ctx context.Context) ([]part, error) {
 	return []part{std}, nil
 }
 
-// sqlite returns the SQLite that is included in the module go-sqlite3.
+// sqlite returns the copy of SQLite in the module go-sqlite3.
 func (p *program) sqlite(ctx context.Context) ([]part, error) {
 	dir, err := p.goCommand(ctx, "list", "-tags", tags, "-f", "{{.Dir}}", "github.com/mattn/go-sqlite3")
 	if err != nil {
@@ -132,7 +132,7 @@ func (p *program) sqlite(ctx context.Context) ([]part, error) {
 	}}, nil
 }
 
-// libraries returns the libraries that the C compiler adds, as packaged by Debian.
+// libraries returns the static libraries that the C compiler adds, as packaged by Debian.
 func (p *program) libraries(ctx context.Context) (list []part, err error) {
 	for _, l := range []struct{ file, name, licence, text string }{
 		{"libc.a", "GNU C Library", "LGPL-2.1-or-later", "LGPL-2.1"},
@@ -169,10 +169,10 @@ func (p *program) libraries(ctx context.Context) (list []part, err error) {
 	return list, nil
 }
 
-// apps are the apps in the program that are built with npm packages, by their folder below commands/surface.
+// apps lists the apps in the program that npm packages are part of, by their folders in commands/surface.
 var apps = []string{"phone", "console"}
 
-// embedded returns the npm packages in the apps, each once, with the licences that were copied into licences/.
+// embedded returns the npm packages in the apps, each once, with the copies of their licences in licences/.
 func embedded(context.Context) ([]part, error) {
 	byPURL := map[string]part{}
 	for _, app := range apps {
@@ -227,7 +227,7 @@ func npmFile(name string) string {
 	return strings.ReplaceAll(strings.TrimPrefix(name, "@"), "/", "-") + ".txt"
 }
 
-// unicode returns the excerpt of Unicode's confusables.txt in orchestrator/confusables, which is from version 10.
+// unicode returns the excerpt of Unicode's confusables.txt, version 10, in orchestrator/confusables.
 func unicode(context.Context) ([]part, error) {
 	text, err := os.ReadFile(filepath.Join("licences", "unicode.txt"))
 	return []part{{

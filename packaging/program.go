@@ -15,18 +15,20 @@ import (
 	"time"
 )
 
-// The build settings of the program. The Makefile builds bin/mailroom with the same settings if a C library can be
+// Tags and flags of the program's build. The Makefile builds bin/mailroom in the same way where a C library can be
 // linked statically.
 const (
 	tags    = "urfave_cli_no_docs sqlite_omit_load_extension netgo osusergo"
 	ldflags = "-s -w -linkmode external -extldflags -static"
 )
 
-// machine holds the names that other tools use for a Go architecture.
+// machine holds the names that other programs use for an architecture of Go.
 type machine struct {
-	gnu string // the prefix of its compiler's name
+	gnu string // the prefix of the compiler's name
 	elf elf.Machine
-	emu string // the emulator for other machines; Debian also has it with the suffix -static
+	// emu is the emulator that runs programs for this architecture on another one. Debian also has it with the suffix
+	// -static.
+	emu string
 }
 
 var machines = map[string]machine{
@@ -34,21 +36,21 @@ var machines = map[string]machine{
 	"arm64": {"aarch64-linux-gnu", elf.EM_AARCH64, "qemu-aarch64"},
 }
 
-// program is a build of Mailroom for one system and architecture.
+// program is a build of Mailroom for one architecture.
 type program struct {
 	path    string
 	client  bool   // without SQLite and cgo
 	system  string // Go's name
-	arch    string // the name in Go and Debian
+	arch    string // Go's and Debian's name
 	cc      string // the C compiler
 	info    *buildinfo.BuildInfo
-	version string // without a v
+	version string // without the v
 	at      time.Time
 
 	licences []byte // of the program and its parts
 }
 
-// build builds the program for an architecture into a folder, and starts it once.
+// build builds the program for an architecture into a folder, and starts the program once.
 func build(ctx context.Context, folder, arch string, stdout io.Writer) (*program, error) {
 	m, known := machines[arch]
 	if !known {
@@ -56,11 +58,11 @@ func build(ctx context.Context, folder, arch string, stdout io.Writer) (*program
 	}
 	p := &program{path: filepath.Join(folder, "mailroom"), system: "linux", arch: arch, cc: m.gnu + "-gcc"}
 	if arch == runtime.GOARCH {
-		p.cc = "gcc" // the name that `make build` uses, so that SQLite need not be compiled again
+		p.cc = "gcc" // the name that `make build` uses, so that the build cache has SQLite
 	}
 	fmt.Fprintf(stdout, "Building Mailroom for %s. SQLite is compiled the first time, which takes a minute or two.\n",
 		arch)
-	// goCommand clears GOFLAGS, because the user's own flags would change the bytes.
+	// Flags of the user would change the bytes.
 	if _, err := p.goCommand(ctx, "build", "-p", "2", "-trimpath", "-buildvcs=true", "-tags", tags, "-ldflags", ldflags,
 		"-o", p.path, "./cmd/mailroom"); err != nil {
 		return nil, err
@@ -74,7 +76,7 @@ func build(ctx context.Context, folder, arch string, stdout io.Writer) (*program
 	return p, p.checkVersion(ctx)
 }
 
-// identify reads the version and the time of the commit from the program's build information.
+// identify reads the version and the time of the commit from the build information of the program.
 func (p *program) identify(ctx context.Context) (err error) {
 	if p.info, err = buildinfo.ReadFile(p.path); err != nil {
 		return err
@@ -86,7 +88,7 @@ func (p *program) identify(ctx context.Context) (err error) {
 	return p.isTagged(ctx)
 }
 
-// checkVersion starts the program once, and checks the version that it prints.
+// checkVersion starts the program with --version and compares the output with the build information.
 func (p *program) checkVersion(ctx context.Context) error {
 	said, err := p.run(ctx, "--version")
 	if want := "mailroom version " + p.info.Main.Version + "\n"; err == nil && said != want {
@@ -104,7 +106,7 @@ func (p *program) isTagged(ctx context.Context) error {
 	tag, err := output(exec.CommandContext(ctx, "git", "-C", top, "describe", "--tags", "--exact-match", "--match",
 		"v[0-9]*"))
 	if err != nil {
-		return nil // no tag: Go derives a version from the last tag, the time and the commit
+		return nil // without a tag, Go derives the version from the last tag, the time and the commit
 	}
 	if tag = strings.TrimSpace(tag); tag != p.info.Main.Version {
 		return fmt.Errorf("the tag %s is not a valid version of the module %s; Go turned it into %s. From v2 on, the module's path must end in the major version",
@@ -113,7 +115,7 @@ func (p *program) isTagged(ctx context.Context) error {
 	return nil
 }
 
-// static checks that the program runs without any library.
+// static checks that the program needs no shared library.
 func (p *program) static(want elf.Machine) error {
 	f, err := elf.Open(p.path)
 	if err != nil {
@@ -151,7 +153,7 @@ func (p *program) goCommand(ctx context.Context, args ...string) (string, error)
 	return output(cmd)
 }
 
-// run runs the program, in an emulator if it is for another machine, and returns its output.
+// run runs the program, in an emulator if the program is for another architecture, and returns its output.
 func (p *program) run(ctx context.Context, args ...string) (string, error) {
 	name := p.path
 	if p.arch != runtime.GOARCH {
@@ -164,7 +166,7 @@ func (p *program) run(ctx context.Context, args ...string) (string, error) {
 	return output(exec.CommandContext(ctx, name, args...))
 }
 
-// output returns the standard output of a command. If the command fails, the error includes its standard error.
+// output returns the standard output of a command. The error contains the standard error.
 func output(cmd *exec.Cmd) (string, error) {
 	var said strings.Builder
 	cmd.Stderr = &said

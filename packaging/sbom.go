@@ -11,8 +11,8 @@ import (
 	cyclonedx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// sbom returns the bill of materials of the program, in CycloneDX's JSON. It has no serial number, which would differ
-// each time.
+// sbom returns the bill of materials of the program, in CycloneDX's JSON format. It has no serial number, because the
+// number would differ in each build.
 func (p *program) sbom(parts []part) (file, error) {
 	content, err := os.ReadFile(p.path)
 	if err != nil {

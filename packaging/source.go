@@ -11,12 +11,12 @@ import (
 	"text/template"
 )
 
-// formula is the Homebrew formula, which builds from the source archive.
+// formula is the Homebrew formula, which builds the program from the source archive.
 //
 //go:embed brew/mailroom.rb
 var formula string
 
-// installer is the template of install.sh.
+// installer is install.sh.
 //
 //go:embed install/install.sh
 var installer string
@@ -38,13 +38,13 @@ func (p *program) source(ctx context.Context, url string) ([]file, error) {
 	return []file{made, {path: "mailroom.rb", data: text}}, err
 }
 
-// sign writes install.sh, and the signature of the checksums of all files.
+// sign writes install.sh, and a signature of the SHA256SUMS of all files.
 func (w *writer) sign(ctx context.Context, version string, o options) error {
 	public, err := output(exec.CommandContext(ctx, "ssh-keygen", "-y", "-f", o.key))
 	if err != nil {
 		return err
 	}
-	words := strings.Fields(public) // the third is a comment, which may name a person
+	words := strings.Fields(public) // the third word is a comment, which may contain a person's name
 	text, err := filled(installer, map[string]string{"Version": version, "URL": o.url, "Key": strings.Join(words[:2], " ")})
 	if err == nil {
 		err = w.write(file{path: "install.sh", data: text})

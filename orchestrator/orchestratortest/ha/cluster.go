@@ -1,9 +1,9 @@
-// Package ha runs a cluster of PostgreSQL servers on this machine that survives the loss of its leader: three nodes
-// of Debian's Patroni and etcd, in strict synchronous mode, so that an acknowledged commit is on two nodes. Clients
-// connect to the nodes through proxies, which can cut them off.
+// Package ha runs a cluster of PostgreSQL servers on this machine, configured to survive the loss of its leader. The
+// cluster has three nodes of Debian's Patroni with Debian's etcd, in strict synchronous mode, so that an acknowledged
+// commit is on two nodes. Clients connect to the nodes through proxies, which can interrupt the connections.
 //
-// Patroni 3.0.2, Debian's version, uses etcd's v2 API. With etcd3, it once let a leader that had been stopped take
-// over again.
+// Patroni 3.0.2, Debian's version, uses etcd's v2 API. With the etcd3 API, it once allowed a leader that had been
+// stopped to become the leader again.
 package ha
 
 import (
@@ -24,7 +24,7 @@ import (
 	"time"
 )
 
-// Cluster consists of three nodes and their etcd. Its methods are called by one goroutine.
+// Cluster is a cluster of three nodes, with their etcd. Only one goroutine may call its methods.
 type Cluster struct {
 	Nodes []*Node
 
@@ -35,7 +35,7 @@ type Cluster struct {
 	web    http.Client
 }
 
-// Node is one server of a cluster, with its Patroni.
+// Node is one of the servers, with its Patroni.
 type Node struct {
 	Name  string
 	Proxy *Proxy
@@ -46,7 +46,7 @@ type Node struct {
 	patroni *exec.Cmd
 }
 
-// Missing returns an error that names a program which a cluster needs and which is not installed.
+// Missing returns an error that names a required program that is not installed, or nil.
 func Missing() error {
 	for _, program := range []string{"patroni", "etcd"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -59,7 +59,7 @@ func Missing() error {
 	return nil
 }
 
-// Start creates a folder and starts a cluster in it. It returns when the cluster commits writes on two nodes.
+// Start starts a cluster in a new folder, and returns when the cluster accepts writes on two nodes.
 func Start(ctx context.Context) (*Cluster, error) {
 	servers, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	if err != nil || len(servers) == 0 {
@@ -121,7 +121,7 @@ func (c *Cluster) prepare() error {
 
 func url(port int) string { return fmt.Sprintf("http://127.0.0.1:%d", port) }
 
-// freePorts returns loopback ports that are currently free.
+// freePorts returns ports of the loopback interface that are currently unused.
 func freePorts(n int) (ports []int, err error) {
 	for range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -134,7 +134,7 @@ func freePorts(n int) (ports []int, err error) {
 	return ports, nil
 }
 
-// start starts a program that writes its log into the folder.
+// start starts a program whose output goes into a log file in the folder.
 func (c *Cluster) start(name, program string, args ...string) (*exec.Cmd, error) {
 	log, err := os.OpenFile(filepath.Join(c.folder, name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -150,7 +150,7 @@ func (c *Cluster) start(name, program string, args ...string) (*exec.Cmd, error)
 
 func (n *Node) path(kind string) string { return filepath.Join(n.c.folder, n.Name+"."+kind) }
 
-// config returns Patroni's configuration, with the shortest times that it accepts.
+// config returns Patroni's configuration, with the shortest times that Patroni accepts.
 func (n *Node) config(etcd int) string {
 	return fmt.Sprintf(`scope: mailroom
 name: %[1]s
@@ -194,13 +194,13 @@ func (c *Cluster) Address() string {
 		"/postgres?sslmode=disable&target_session_attrs=read-write"
 }
 
-// member is Patroni's report about a node.
+// member is Patroni's description of a node.
 type member struct {
 	Name, Role, State string
 	Lag               any
 }
 
-// members returns the report of the first Patroni that answers.
+// members returns the members of the cluster according to the first Patroni that answers.
 func (c *Cluster) members(ctx context.Context) (list []member) {
 	for _, n := range c.Nodes {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url(n.api)+"/cluster", nil)
@@ -221,7 +221,7 @@ func (c *Cluster) members(ctx context.Context) (list []member) {
 	return nil
 }
 
-// Healthy returns when one node leads and both others follow it, one of them synchronously.
+// Healthy waits until one node leads and both others follow it, one of them synchronously.
 func (c *Cluster) Healthy(ctx context.Context) error {
 	var last []member
 	for {
@@ -249,7 +249,7 @@ func (c *Cluster) Healthy(ctx context.Context) error {
 	}
 }
 
-// Leader returns the node that leads.
+// Leader returns the leading node.
 func (c *Cluster) Leader(ctx context.Context) (*Node, error) {
 	for _, m := range c.members(ctx) {
 		for _, n := range c.Nodes {

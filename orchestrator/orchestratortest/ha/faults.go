@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// A Fault is a failure that is injected into a cluster. Do returns when the failure is over and repaired; the cluster
-// may not be healthy yet.
+// A Fault is a failure of a cluster. Do returns when the failure has ended and has been repaired. The cluster need
+// not be healthy yet.
 type Fault struct {
 	Name string
 	Do   func(ctx context.Context, c *Cluster) error
 }
 
-// Faults are the faults that a cluster must survive.
+// Faults lists the failures that a cluster survives.
 var Faults = []Fault{
 	{"the leader's postmaster killed", onLeader((*Node).killServer)},
 	{"the leader's Patroni killed", onLeader((*Node).losePatroni)},
@@ -41,15 +41,14 @@ func onLeader(do func(*Node, context.Context) error) func(context.Context, *Clus
 	}
 }
 
-// Durations of faults. A fault that the test repairs lasts long, which is more than the cluster needs to elect
-// another leader.
+// Durations of failures. long and thaws are longer than the cluster needs to elect another leader.
 const (
-	short = 10 * time.Second // for faults that the cluster repairs itself
+	short = 10 * time.Second // until a failure that repairs itself has begun to do so
 	long  = 30 * time.Second
 	thaws = 40 * time.Second
 )
 
-// wait waits for d, and returns early when ctx ends.
+// wait waits for d, or until ctx ends.
 func wait(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -57,8 +56,8 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// losePatroni kills Patroni. The server that is left still accepts writes, but no standby confirms them once another
-// node leads.
+// losePatroni kills Patroni and starts it again later. In the meantime, the server still accepts writes, but no
+// standby confirms them once another node leads.
 func (n *Node) losePatroni(ctx context.Context) error {
 	kill(n.patroni)
 	wait(ctx, long)
@@ -74,7 +73,7 @@ func (n *Node) crash(ctx context.Context) error {
 	return n.startPatroni()
 }
 
-// freeze stops a whole node. Its kernel still accepts connections.
+// freeze stops all processes of a node. The kernel still accepts connections to it.
 func (n *Node) freeze(ctx context.Context) error {
 	n.patroni.Process.Signal(syscall.SIGSTOP)
 	err := n.signalServer(syscall.SIGSTOP, true)
@@ -97,7 +96,8 @@ func (n *Node) delay(ctx context.Context) error {
 	return nil
 }
 
-// blackhole cuts clients off from the leader without an error, while the nodes keep running.
+// blackhole interrupts the connections between the clients and the leader without closing them. The nodes continue to
+// work.
 func (n *Node) blackhole(ctx context.Context) error {
 	n.Proxy.set(silent)
 	wait(ctx, long)
@@ -124,7 +124,7 @@ func (n *Node) switchOver(ctx context.Context) error {
 	return nil
 }
 
-// signalServer sends a signal to the postmaster and, if all is set, to its child processes.
+// signalServer sends a signal to the postmaster and, if all is set, to all its processes.
 func (n *Node) signalServer(signal syscall.Signal, all bool) error {
 	text, err := os.ReadFile(filepath.Join(n.path("data"), "postmaster.pid"))
 	if err != nil {
@@ -141,7 +141,7 @@ func (n *Node) signalServer(signal syscall.Signal, all bool) error {
 	}
 	err = syscall.Kill(postmaster, signal)
 	for _, child := range children {
-		syscall.Kill(child, signal) // it may have ended
+		syscall.Kill(child, signal) // the process may have ended
 	}
 	return err
 }

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// state is how a proxy handles data.
+// state determines how a proxy handles data.
 type state int
 
 const (
 	open   state = iota
-	silent       // accepts data and passes nothing on, without an error
+	silent       // holds all data back, without closing connections
 	late         // passes data on half a minute later
 )
 
-// Proxy connects clients to a node. It is safe for concurrent use.
+// Proxy passes data between clients and a node. It is safe for concurrent use.
 type Proxy struct {
 	listener net.Listener
 	server   string
@@ -41,7 +41,7 @@ func newProxy(port int) (*Proxy, error) {
 	return p, nil
 }
 
-// Address returns the address that clients connect to.
+// Address returns the address to which clients connect.
 func (p *Proxy) Address() string { return p.listener.Addr().String() }
 
 func (p *Proxy) set(s state) {
@@ -115,7 +115,7 @@ func (p *Proxy) serve(client net.Conn) {
 	p.copy(server, client)
 }
 
-// copy passes data on.
+// copy passes data on from one connection to the other.
 func (p *Proxy) copy(to, from net.Conn) {
 	for buffer := make([]byte, 64<<10); ; {
 		n, err := from.Read(buffer)
@@ -133,10 +133,10 @@ func (p *Proxy) copy(to, from net.Conn) {
 	}
 }
 
-// lateness is how long a late proxy delays data.
+// lateness is the delay of the state late.
 const lateness = 30 * time.Second
 
-// passes waits until data may be passed on.
+// passes waits until data may be passed on, and returns true.
 func (p *Proxy) passes() bool {
 	began := time.Now()
 	for {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// arrived checks that each delivered message is exactly once at its destination.
+// arrived checks that each delivered message is at its destination exactly once.
 func (c *checker) arrived() {
 	inboxes := map[string]int{}
 	for where, list := range c.arrivals {
@@ -34,7 +34,7 @@ func (c *checker) arrived() {
 		m := c.messages[id]
 		stands, expected := inboxes[id]+len(m.lines), len(m.delivered)
 		if c.diaries[m.recipient] != nil {
-			expected = 0 // only the diary still records the message
+			expected = 0 // only the diary records these messages
 		}
 		switch {
 		case stands == expected:
@@ -65,7 +65,7 @@ func (c *checker) once(m *message) {
 	}
 }
 
-// undecidable reports whether a message failed because it could not be determined whether it had arrived.
+// undecidable reports whether a message failed because the engine could not find out whether it had arrived.
 func undecidable(m *message) bool {
 	for _, t := range m.trace {
 		if t.event == "failed" && strings.Contains(t.err, cannotTell) {
@@ -91,9 +91,9 @@ type queue struct {
 	priority int
 }
 
-// arrivedInOrder checks the order of arrival in each inbox, file, folder and diary, and of the deliveries to it in
-// the trace. There is no order between two places: an agent whose transport is a file may read in its inbox messages
-// that the file has not received.
+// arrivedInOrder checks the order of arrival in each inbox, file, folder and diary, and the order of the deliveries
+// to it in the trace. There is no order between two places: an agent whose transport is a file may read messages in
+// its inbox that the file did not take.
 func (c *checker) arrivedInOrder() {
 	queues := map[queue][]*message{}
 	places := map[string]string{}
@@ -119,17 +119,17 @@ func (c *checker) arrivedInOrder() {
 	}
 }
 
-// ordered checks one queue. A message may arrive after a later one only if it was replayed, or if an attempt to
-// deliver it failed before the later one was delivered.
+// ordered checks one queue. A message may come after a later one only if an attempt for it had failed before the
+// later message was delivered, or if it was replayed.
 func (c *checker) ordered(q queue, list []*message) {
-	var last *message // with the highest seq so far
+	var last *message // the one with the highest seq so far
 	for i, m := range list {
 		if last == nil || m.seq > last.seq {
 			last = m
 			continue
 		}
 		if m.seq == last.seq || replayed(m) {
-			continue // another check reports duplicates
+			continue // another check finds duplicates
 		}
 		for _, before := range list[:i] {
 			if before.seq > m.seq && c.hasOrder(m, before) &&
@@ -144,10 +144,10 @@ func (c *checker) ordered(q queue, list []*message) {
 	}
 }
 
-// hasOrder reports whether the order of two messages is defined; lower has the lower number. In a file it always is.
-// On a server, several messages may be written at the same time and become visible in another order than that of
-// their numbers. There, only the sends of one lane are ordered, and those where one was acknowledged before the other
-// was requested.
+// hasOrder reports whether there is an order between two messages. lower has the lower number. In a file, all
+// messages have an order. On a server, several messages may be written at the same time, and become visible in an
+// order different from that of their numbers. Only two sends of one lane have an order, and two sends if one was
+// acknowledged before the other was made.
 func (c *checker) hasOrder(lower, higher *message) bool {
 	if !onServer(c.Database) {
 		return true
@@ -157,7 +157,7 @@ func (c *checker) hasOrder(lower, higher *message) bool {
 		(first.asked.Lane == second.asked.Lane || first.toldAt != 0 && first.toldAt < second.asked.At)
 }
 
-// story lists the trace events of a message.
+// story returns the trace of a message as text.
 func story(m *message) string {
 	var b strings.Builder
 	for _, t := range m.trace {
@@ -166,7 +166,7 @@ func story(m *message) string {
 	return b.String()
 }
 
-// delivered returns the first trace row in which a message was delivered.
+// delivered returns the trace row of a message's first delivery, or a very large number if there is none.
 func delivered(m *message) int64 {
 	if len(m.delivered) == 0 {
 		return 1 << 62

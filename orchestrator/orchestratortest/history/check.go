@@ -7,36 +7,36 @@ import (
 	"strings"
 )
 
-// Violation is a promise that was not kept.
+// Violation is a guarantee that was violated.
 type Violation struct {
-	Check string // one of Checks
-	Text  string // the violation, with the row
+	Check string // a name in Checks
+	Text  string // a description with the row
 }
 
 func (v Violation) String() string { return v.Check + ": " + v.Text }
 
-// shown is how many violations of one check are listed; the others are only counted.
+// shown is the maximum number of violations of one check that are listed. Further violations are only counted.
 const shown = 20
 
-// Result holds the violations that Check found, and how much it examined.
+// Result holds the violations that Check found, and how much it checked.
 type Result struct {
 	Violations  []Violation
-	Counts      map[string]int // how many items each check examined
-	Messages    int            // messages that ever existed
+	Counts      map[string]int // the number of items that each check checked
+	Messages    int            // all messages that ever existed
 	Deliveries  map[string]int // by transport
 	Runs        map[string]int // commands and requests, by transport
-	PutOff      int            // attempts after which the recipient asked for a later one
-	Refused     int            // messages that the recipient rejected permanently
+	PutOff      int            // attempts that the recipient postponed
+	Refused     int            // messages that the recipient refused permanently
 	DeadLetters int            // messages that failed or expired
-	Crashed     int            // leases that ended without an outcome
-	Found       int            // deliveries of attempts that never reported a result
+	Crashed     int            // leases that expired
+	Found       int            // deliveries of an attempt that did not report its result
 	Late        int            // results that came after the lease was lost
 	Climbed     int            // attempts that failed
 	Traced      int            // rows of message_trace
-	Torn        int            // torn lines in files
+	Torn        int            // incomplete lines in files
 }
 
-// Checks are the names of the checks, in the order of reports, and what each means.
+// Checks lists the names of the checks, in their order, and their meanings.
 var Checks = []struct{ Name, About string }{
 	{"exits", "Every process that was not killed succeeded. The database refused no process."},
 	{"sends", "Every acknowledged send exists exactly once, as it was sent. No message exists that nobody sent."},
@@ -69,7 +69,7 @@ func (c *checker) violated(check, format string, args ...any) {
 
 func (c *checker) counted(check string, n int) { c.result.Counts[check] += n }
 
-// Check compares the evidence with the promises. An error means that the evidence could not be read.
+// Check checks the evidence. It returns an error only if the evidence cannot be read.
 func Check(ctx context.Context, e Evidence) (Result, error) {
 	f, err := load(ctx, e)
 	if err != nil {
@@ -79,7 +79,7 @@ func Check(ctx context.Context, e Evidence) (Result, error) {
 	c.result = Result{Counts: map[string]int{}, Deliveries: map[string]int{}, Runs: map[string]int{},
 		Messages: len(f.ids), Traced: len(f.trace), Torn: f.torn}
 	c.exits()
-	c.replay() // first, because the others need the end of the trace
+	c.replay() // first, because the other checks use the final states
 	c.sends()
 	c.leases()
 	c.ladder()
@@ -126,7 +126,7 @@ func (c *checker) integrity() {
 	}
 }
 
-// reports checks that Mailroom sent one report about each dead letter to its sender, and no other reports.
+// reports checks that the engine reports each dead letter to its sender once, and reports nothing else.
 func (c *checker) reports() {
 	reports := map[string]int{}
 	for _, id := range c.ids {
@@ -153,11 +153,11 @@ func (c *checker) reports() {
 	}
 }
 
-// system is the sender of Mailroom's own messages.
+// system is the sender name of the engine itself.
 const system = "system"
 
-// readings compares the messages handed to readers with the messages marked as read in the trace. Messages that were
-// handed to a killed reader may be unread, and may then be handed to another reader.
+// readings compares the messages that readers got with the read events in the trace. A message that a killed reader
+// got may still be unread, and another reader then gets it.
 func (c *checker) readings() {
 	killed := c.killed()
 	type reading struct{ process, id string }
@@ -201,7 +201,7 @@ func (c *checker) readings() {
 	}
 }
 
-// killed lists the processes that were killed.
+// killed returns the processes that were killed.
 func (c *checker) killed() map[string]bool {
 	killed := map[string]bool{}
 	for _, e := range c.Events {

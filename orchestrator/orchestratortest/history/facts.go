@@ -10,37 +10,37 @@ import (
 	"strings"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // opens the database as another program would
-	_ "github.com/mattn/go-sqlite3"    // the same
+	_ "github.com/jackc/pgx/v5/stdlib" // opens the database as another program does
+	_ "github.com/mattn/go-sqlite3"    // the same for a file
 )
 
-// Evidence is the data that is left after a run has ended.
+// Evidence is the data that remains when a run has come to rest.
 type Evidence struct {
-	Database string   // with the witness in it; not open in any process
+	Database string   // contains the witness; no process has it open
 	Files    []string // written by jsonl transports
-	Folders  []Folder // to which dir transports delivered
-	Diaries  []Diary  // of programs and servers called by exec and webhook transports
+	Folders  []Folder // written by dir transports
+	Diaries  []Diary  // of the commands and servers that exec and webhook transports called
 	Events   []Event  // the history
 }
 
-// message holds everything that is known about one message.
+// message holds all facts about one message.
 type message struct {
 	id, sender, recipient, replyTo, token string
 	priority                              int
 	seq                                   int64
-	known                                 bool // the witness recorded its insert
+	known                                 bool // the witness recorded its insertion
 	rows                                  []*row
 	trace                                 []*traced
 	changes                               []*change
-	lines                                 []arrival // lines in files, and files in folders
+	lines                                 []arrival // in files, and as files
 	runs                                  []*run    // in the order in which they began
-	final                                 state     // at the end of the trace
-	failedFirst                           int64     // trace row of its first failed attempt; 0: none
+	final                                 state     // according to the end of the trace
+	failedFirst                           int64     // trace row of the first failed attempt; 0 if there is none
 	delivered                             []*traced
-	send                                  *send // that created it; nil for Mailroom's own messages
+	send                                  *send // the send that created it; nil for the engine's own messages
 }
 
-// row is a message as stored in a table.
+// row is a message in a table.
 type row struct {
 	table                                             string
 	status, createdAt, deliveredAt, endedAt           string
@@ -68,17 +68,17 @@ type change struct {
 type arrival struct {
 	where     string
 	kind      string // of the transport
-	place     int64  // line, row of the witness, or position in the folder or diary
+	place     int64  // line, row of the witness, or position
 	id        string
 	recipient string
 	token     string
 }
 
-// facts is the evidence, ready for comparison.
+// facts is the evidence, prepared for comparison.
 type facts struct {
 	Evidence
 	messages map[string]*message
-	ids      []string // in the order in which they were first seen
+	ids      []string // in the order of their first appearance
 	trace    []*traced
 	changes  []*change
 	arrivals map[string][]arrival // by place, in order
@@ -270,7 +270,7 @@ func (f *facts) readRows(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// readLines reads a file of lines. A torn line is counted and skipped.
+// readLines reads a file of lines. It ignores incomplete lines.
 func (f *facts) readLines(path string) error {
 	content, err := os.ReadFile(path)
 	if err != nil {

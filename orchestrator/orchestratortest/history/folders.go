@@ -9,14 +9,13 @@ import (
 	"strings"
 )
 
-// Folder holds the folder to which a dir transport delivers an agent's messages, and the folder to which the agent's
-// program moves them.
+// Folder describes where a dir transport delivers an agent's messages, and where their reader moves them.
 type Folder struct {
 	Recipient, Inbox, Taken string
 }
 
-// readFolder reads the files of a folder, including those that were moved away, in the order of their modification
-// times, which is the order of arrival. An incomplete file is recorded under its path, which nobody sent as an ID.
+// readFolder reads the files of a folder, including those that were taken away, in the order of their modification
+// times, which is the order of their arrival. An incomplete file gets an ID that no message has.
 func (f *facts) readFolder(folder Folder) error {
 	type file struct {
 		path, name string
@@ -52,7 +51,7 @@ func (f *facts) readFolder(folder Folder) error {
 			} `json:"payload"`
 		}
 		if json.Unmarshal(content, &l) != nil || l.ID == "" {
-			l.ID = file.path // never sent as an ID
+			l.ID = file.path // no message has this ID
 		}
 		a := arrival{where, "dir", int64(i + 1), l.ID, l.To, l.Payload.Token}
 		f.arrivals[where] = append(f.arrivals[where], a)

@@ -1,9 +1,8 @@
-// Package history checks a database, and the files written from it, against the answers that the surrounding
-// processes received.
+// Package history compares a database, and the files written from it, with the answers that processes got.
 //
-// A driver records a history (Log): who requested what, what was answered, and who was killed. Triggers in the
-// database (Witness) record every change, independently of the engine's own trace. When all processes have ended,
-// Check compares the history, the record, the trace, the tables and the files with each other.
+// A driver writes a history (Log): the requests, the answers, and the kills of processes. Triggers in the database
+// (Witness) record every change independently of the engine's own trace. When the run has come to rest, Check
+// compares the history, the record, the trace, the tables and the files with each other.
 package history
 
 import (
@@ -18,36 +17,36 @@ import (
 // Kind is the kind of an event in a history.
 type Kind string
 
-// The events of a history.
+// The kinds of events.
 const (
 	Started      Kind = "started"      // a process began
-	Killed       Kind = "killed"       // SIGKILL was sent to it
-	Paused       Kind = "paused"       // SIGSTOP was sent to it; it continued later
-	Ended        Kind = "ended"        // it has ended
-	Asked        Kind = "asked"        // a send is about to be requested
-	Acknowledged Kind = "acknowledged" // the send was acknowledged as being on disk
-	Unsure       Kind = "unsure"       // the send failed because the database was unavailable: it may exist or not
-	Handed       Kind = "handed"       // a reader received messages
-	Fault        Kind = "fault"        // an answer or exit status that no process may give
+	Killed       Kind = "killed"       // SIGKILL was sent to a process
+	Paused       Kind = "paused"       // SIGSTOP was sent to a process, which continued later
+	Ended        Kind = "ended"        // a process ended
+	Asked        Kind = "asked"        // a send is about to be made
+	Acknowledged Kind = "acknowledged" // a send was answered as stored on disk
+	Unsure       Kind = "unsure"       // the database was unavailable to a send, which may have been stored or not
+	Handed       Kind = "handed"       // a reader got messages
+	Fault        Kind = "fault"        // an answer or an exit that is never allowed
 )
 
-// Event is one event as seen by the driver.
+// Event is an event as the driver observed it.
 type Event struct {
-	At        int64    `json:"at"` // ns since 1970; before a request for Asked, after the answer for Acknowledged
+	At        int64    `json:"at"` // ns since 1970; before the send for Asked, after the answer for Acknowledged
 	Kind      Kind     `json:"kind"`
-	Process   string   `json:"process"`              // its ORCHESTRATOR_INSTANCE_ID, which is never reused
-	Lane      string   `json:"lane,omitempty"`       // the sends of one lane are made one after the other
-	Number    int      `json:"number,omitempty"`     // the send's place in its lane
+	Process   string   `json:"process"`              // its ORCHESTRATOR_INSTANCE_ID, never used twice
+	Lane      string   `json:"lane,omitempty"`       // the sends of one lane are sequential
+	Number    int      `json:"number,omitempty"`     // the position of the send in its lane
 	Token     string   `json:"token,omitempty"`      // in the payload of the send
-	MessageID string   `json:"message_id,omitempty"` // the ID in the answer to the send
+	MessageID string   `json:"message_id,omitempty"` // in the answer to the send
 	Sender    string   `json:"sender,omitempty"`
 	Recipient string   `json:"recipient,omitempty"`
 	Priority  int      `json:"priority,omitempty"`
-	IDs       []string `json:"ids,omitempty"` // messages that were handed out
+	IDs       []string `json:"ids,omitempty"` // messages that the reader got
 	Text      string   `json:"text,omitempty"`
 }
 
-// Log is a history that is being recorded: a file with one event per line. It is safe for concurrent use.
+// Log writes a history to a file with one event per line. It is safe for concurrent use.
 type Log struct {
 	mu     sync.Mutex
 	file   *os.File
@@ -56,7 +55,7 @@ type Log struct {
 	err    error
 }
 
-// Create begins a history in a new file.
+// Create creates a history in a new file.
 func Create(path string) (*Log, error) {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -65,7 +64,7 @@ func Create(path string) (*Log, error) {
 	return &Log{file: file, out: bufio.NewWriterSize(file, 1<<20), counts: map[Kind]int{}}, nil
 }
 
-// Add appends an event. An event without a time gets the current time. Close returns the first error.
+// Add appends an event. If the event has no time, Add uses the current time. Close returns an error of Add.
 func (l *Log) Add(e Event) {
 	if e.At == 0 {
 		e.At = time.Now().UnixNano()
@@ -82,7 +81,7 @@ func (l *Log) Add(e Event) {
 	l.counts[e.Kind]++
 }
 
-// Count returns how many events of a kind there are.
+// Count returns the number of events of a kind.
 func (l *Log) Count(kind Kind) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

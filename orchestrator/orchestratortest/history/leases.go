@@ -12,10 +12,10 @@ const layout = "2006-01-02T15:04:05.000Z"
 // pair is a sender and a recipient.
 type pair struct{ sender, recipient string }
 
-// leases checks the witness's record of leases in order, and the trace's.
+// leases replays the leases, first from the witness's record and then from the trace, and checks that none overlap.
 func (c *checker) leases() {
 	held := map[string]string{}           // message to token
-	pairs := map[pair]map[string]string{} // pair to its leased messages and their tokens
+	pairs := map[pair]map[string]string{} // the leased messages of each pair, with their tokens
 	for _, w := range c.changes {
 		if w.change != "update" && w.change != "delete" {
 			continue
@@ -53,10 +53,10 @@ func (c *checker) leases() {
 	c.tracedLeases()
 }
 
-// tracedLeases finds overlapping leases from the trace alone. The rows of a claim are consecutive, except on a
+// tracedLeases searches the trace alone for overlapping leases. The rows of one claim are consecutive, except on a
 // server, where other processes may write at the same time.
 func (c *checker) tracedLeases() {
-	live := map[pair]map[string]int64{} // leased messages, and the first row of their claim
+	live := map[pair]map[string]int64{} // the leased messages of each pair, with the first row of their claim
 	claims := map[string]int64{}
 	var claim int64
 	var before *traced
@@ -104,12 +104,12 @@ func endsLease(t *traced) bool {
 	return false
 }
 
-// ladder checks the delays between attempts, and that no attempt followed the last one.
+// ladder checks the delays between attempts, and that no message failed before its last attempt.
 func (c *checker) ladder() {
 	for _, id := range c.ids {
 		m := c.messages[id]
 		want := "" // when the next attempt is due
-		times := 0 // how often it was put off
+		times := 0 // the number of postponements
 		for i, t := range m.trace {
 			var next *traced
 			if i+1 < len(m.trace) {
@@ -140,8 +140,8 @@ func (c *checker) ladder() {
 	}
 }
 
-// planned returns the change recorded by the witness in which a message got its next attempt, for the trace row t, or
-// nil if there is none. next is the following row of the message's trace, or nil.
+// planned returns the change in which the witness saw the failure in trace row t, or nil if there is none. next is
+// the next row of the message's trace, or nil.
 func (m *message) planned(t, next *traced) *change {
 	for _, w := range m.changes {
 		if w.change == "update" && w.status == "retry" && w.traced >= t.id && (next == nil || w.traced < next.id) {
@@ -151,7 +151,7 @@ func (m *message) planned(t, next *traced) *change {
 	return nil
 }
 
-// rung returns when the attempt after a failure must be due, and checks that it was.
+// rung checks when the attempt after a failure was due, and returns the time at which it must be due.
 func (c *checker) rung(m *message, t *traced, w *change) string {
 	at, err := time.Parse(layout, t.at)
 	if err != nil {
@@ -165,7 +165,7 @@ func (c *checker) rung(m *message, t *traced, w *change) string {
 	}
 	rung := c.rungs[min(max(t.attempt, 1)-1, len(c.rungs)-1)]
 	if strings.Contains(t.err, asks) {
-		rung = slices.Max(c.rungs) // the recipient asked for a longer wait than this
+		rung = slices.Max(c.rungs) // the recipient asks for a delay longer than this one
 	}
 	want := at.Add(rung).Format(layout)
 	switch {
@@ -180,8 +180,8 @@ func (c *checker) rung(m *message, t *traced, w *change) string {
 	return want
 }
 
-// later returns when a message that its recipient put off must be due, and checks the time in the trace. The delays
-// are those of the retry schedule; the last one repeats.
+// later checks the due time of a message that its recipient postponed, and returns the time at which it must be due.
+// The delays are those of the retry schedule, and the last delay repeats.
 func (c *checker) later(m *message, t *traced, times int) string {
 	at, err := time.Parse(layout, t.at)
 	if err != nil {
@@ -196,7 +196,8 @@ func (c *checker) later(m *message, t *traced, times int) string {
 	return want
 }
 
-// lastAttempt checks that no message was given up before its last attempt, unless its recipient rejected it.
+// lastAttempt checks that no message was given up before its last attempt, unless the recipient refused it or its
+// arrival is undecidable.
 func (c *checker) lastAttempt(m *message, t *traced) {
 	if t.attempt != c.retries+1 && !strings.Contains(t.err, cannotTell) && !strings.Contains(t.err, refuses) {
 		c.violated("ladder", "%s was given up after attempt %d of %d (message_trace row %d): %s", m.id, t.attempt,

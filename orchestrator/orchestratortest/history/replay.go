@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Texts at the start of some events, within them (cannotTell, refuses, asks) or at their end (foundLater). Source:
-// package orchestrator.
+// Phrases in the texts of some events. The texts begin with them, contain them (cannotTell, refuses, asks) or end
+// with them (foundLater). Source: package orchestrator.
 const (
 	ranOut     = "the lease of "
 	givenBack  = "given back"
@@ -45,15 +45,14 @@ func (s *state) attempt() int {
 	return 0
 }
 
-// isNote reports whether an attempt_failed event accompanies another event with the outcome: the message was given
-// up, or delivered by the fallback.
+// isNote reports whether an attempt_failed event comes with another event that contains the outcome of the message:
+// the message failed, or the fallback delivered it.
 func (t *traced) isNote(next *traced) bool {
 	return t.from == t.to && next != nil && next.at == t.at &&
 		(next.event == "failed" || next.event == "delivered" && strings.HasPrefix(next.err, byFallback))
 }
 
-// apply applies one event to the state. next is the following event of the same message, or nil. wrong describes a
-// contradiction; "" if there is none.
+// apply applies one event. next is the next event of the same message, or nil. wrong describes a contradiction.
 func (s *state) apply(t, next *traced) (wrong string) {
 	switch t.event {
 	case "created", "adopted":
@@ -110,7 +109,7 @@ func (s *state) apply(t, next *traced) (wrong string) {
 	return wrong
 }
 
-// begin applies the first event, or an adoption.
+// begin applies the first event or an adoption.
 func (s *state) begin(t *traced) (wrong string) {
 	if s.begun {
 		return "it had begun before"
@@ -145,8 +144,8 @@ func (s *state) release(t *traced) {
 	}
 }
 
-// replay replays the trace of every message, and compares it with the witness's record at each step and with the
-// table at the end.
+// replay replays the trace of every message. It compares each step with the witness's record, and the final state
+// with the table.
 func (c *checker) replay() {
 	c.whole()
 	for _, id := range c.ids {
@@ -172,7 +171,7 @@ func (c *checker) replay() {
 	c.counted("state", len(c.changes)+len(c.ids))
 }
 
-// remember stores facts that other checks use.
+// remember records facts for other checks.
 func (c *checker) remember(m *message, t, next *traced) {
 	switch {
 	case t.event == "attempt_failed":
@@ -192,7 +191,7 @@ func (c *checker) remember(m *message, t, next *traced) {
 	}
 }
 
-// whole checks the trace as a list: no row is missing, and times never go backward.
+// whole checks the trace as a list: no single rows are missing, and times never go backward.
 func (c *checker) whole() {
 	if onServer(c.Database) {
 		c.wholeOnServer()
@@ -214,12 +213,12 @@ func (c *checker) whole() {
 	}
 }
 
-// askew is how far the times of one message may go backward on a server. Each transaction reads the clock when it
-// begins, and others may commit before it reads their changes.
+// askew is the maximum by which the times of one message may go backward on a server. Each transaction reads the
+// clock at its beginning, and other transactions may commit before it reads their changes.
 const askew = 5 * time.Second
 
-// wholeOnServer checks the trace on a server, where other processes write at the same time: the times of one message
-// go backward by at most askew, and the witness recorded no changed or deleted row.
+// wholeOnServer checks the trace of a database in which processes write at the same time: the times of one message go
+// backward by at most askew, and the witness saw no row change or disappear.
 func (c *checker) wholeOnServer() {
 	for _, w := range c.changes {
 		if w.change == "untrace" {
@@ -239,8 +238,8 @@ func (c *checker) wholeOnServer() {
 	}
 }
 
-// compareChanges compares the state before the trace row upTo with the witness's record up to then, and returns the
-// remaining changes. The insert of a row precedes its trace; all other changes follow theirs.
+// compareChanges compares the state before trace row upTo with the witness's changes up to that row, and returns the
+// remaining changes. The insertion of a row comes before its trace, and every other change comes after its trace.
 func (c *checker) compareChanges(m *message, s *state, changes []*change, upTo int64) []*change {
 	for len(changes) > 0 && changes[0].traced < upTo {
 		w := changes[0]
@@ -262,7 +261,7 @@ func (c *checker) compareChanges(m *message, s *state, changes []*change, upTo i
 	return changes
 }
 
-// compareTable compares the state at the end of the trace with the table.
+// compareTable compares the final state according to the trace with the row in the table.
 func (c *checker) compareTable(m *message) {
 	s := &m.final
 	tables := make([]string, len(m.rows))

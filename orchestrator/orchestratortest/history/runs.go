@@ -10,28 +10,28 @@ import (
 	"time"
 )
 
-// Diary is written by the programs or servers that an exec or webhook transport calls for one agent. A run is one
-// command or one request. It writes a line when it begins, and one before it answers.
+// Diary is a file in which the commands or the web server of an exec or webhook transport record their runs for one
+// agent. A run is one command or one request. It writes one line at its beginning, and one line before it answers.
 type Diary struct {
 	Recipient, Path string
 	Kind            string // exec or webhook
 }
 
-// Entry is a line of a diary. A run that was ended from outside writes no second line.
+// Entry is a line of a diary. A run that was killed has no second line.
 type Entry struct {
 	At        int64  `json:"at"`  // ns since 1970
-	Run       string `json:"run"` // never reused
+	Run       string `json:"run"` // never used twice
 	Ended     bool   `json:"ended,omitempty"`
 	MessageID string `json:"message_id,omitempty"` // as passed to the run
 	Token     string `json:"token,omitempty"`      // in the payload
-	Status    int    `json:"status,omitempty"`     // exit or HTTP status; for a webhook, 0 is no answer
+	Status    int    `json:"status,omitempty"`     // exit or HTTP status; 0 of a webhook means no answer
 }
 
 // Write appends the entry to a diary, durably.
 func (e Entry) Write(file *os.File) error {
 	line, err := json.Marshal(e)
 	if err == nil {
-		_, err = file.Write(append(line, '\n')) // one write to a file opened for appending
+		_, err = file.Write(append(line, '\n')) // a single write to a file opened for appending
 	}
 	if err == nil {
 		err = file.Sync()
@@ -41,19 +41,21 @@ func (e Entry) Write(file *os.File) error {
 
 // run is one command or request.
 type run struct {
-	Entry        // of its start
-	ended bool   // by itself
-	as    answer // after it ended
+	Entry        // the entry of its beginning
+	ended bool   // it was not killed
+	as    answer // valid if ended
 }
 
-// diary is a Diary that was read.
+// diary is the parsed content of a Diary.
 type diary struct {
 	Diary
-	runs   []*run
-	beside [][2]*run // pairs of overlapping runs: the second began first and ended after the first began
+	runs []*run
+	// beside lists pairs of runs. The first one began while the second one was still running; the second one ended by
+	// itself.
+	beside [][2]*run
 }
 
-// answer is the outcome that a run reports for its message.
+// answer is a run's answer about its message.
 type answer int
 
 const (
@@ -77,7 +79,7 @@ func answerOf(kind string, status int) answer {
 	return failed
 }
 
-// readDiary reads a diary. A torn line is counted and skipped: its run was ended from outside.
+// readDiary reads a diary. It ignores incomplete lines, because their runs were killed.
 func (f *facts) readDiary(d Diary) error {
 	content, err := os.ReadFile(d.Path)
 	if err != nil && !os.IsNotExist(err) {
@@ -86,7 +88,7 @@ func (f *facts) readDiary(d Diary) error {
 	read := &diary{Diary: d}
 	f.diaries[d.Recipient] = read
 	byName := map[string]*run{}
-	places := map[*run][2]int{} // lines in which it began and ended
+	places := map[*run][2]int{} // the lines in which a run began and ended
 	for number, line := range slices.Collect(bytes.Lines(content)) {
 		var e Entry
 		if json.Unmarshal(line, &e) != nil {
@@ -105,7 +107,7 @@ func (f *facts) readDiary(d Diary) error {
 			places[r] = [2]int{places[r][0], number}
 		}
 	}
-	var last *run // of the runs so far, the one that ends last
+	var last *run // of the runs that have begun so far, the one that ends last
 	for _, r := range read.runs {
 		if last != nil && places[last][1] > places[r][0] {
 			read.beside = append(read.beside, [2]*run{r, last})
@@ -153,9 +155,9 @@ func (c *checker) runs() {
 	}
 }
 
-// endsAttempt reports whether an event ends an attempt without a delivery, and whether the result of the attempt was
-// lost. If a message is given up after its last attempt, only the failure counts, not the giving up; the event after
-// too many crashes does not count.
+// endsAttempt reports whether an event ends an attempt without a delivery, and whether the result of that attempt was
+// lost. A failed event ends no attempt: it follows the failure of the last attempt, or it follows too many crashes
+// without another attempt.
 func endsAttempt(t *traced) (ends, lost bool) {
 	switch t.event {
 	case "attempt_failed":
@@ -167,7 +169,7 @@ func endsAttempt(t *traced) (ends, lost bool) {
 	return false, false
 }
 
-// again checks that before each run except the first, an attempt had ended without a delivery.
+// again checks that an attempt had ended without a delivery before each run except the first.
 func (c *checker) again(m *message) {
 	for i, r := range m.runs {
 		ended := 0
@@ -184,8 +186,7 @@ func (c *checker) again(m *message) {
 	}
 }
 
-// asTold checks that the answers of the runs agree with the trace in kind and number, except for attempts whose
-// results were lost.
+// asTold checks that the trace has each answer as often as the runs gave it, except for answers that were lost.
 func (c *checker) asTold(m *message) {
 	said, told := map[answer]int{}, map[answer]int{}
 	silent, lost := 0, 0

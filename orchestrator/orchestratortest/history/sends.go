@@ -6,17 +6,17 @@ import (
 	"slices"
 )
 
-// send is one send of the history. Several processes may have requested it, with one idempotency key.
+// send is one send of the history. Several processes may have made it with one idempotency key.
 type send struct {
 	asked   Event
-	by      []string // processes that requested it
-	ids     []string // IDs in their answers
-	toldAt  int64    // when it was first acknowledged
-	unsure  bool     // one of the answers left the outcome open
+	by      []string // processes that made the send
+	ids     []string // message IDs in the answers
+	toldAt  int64    // the time of the first answer
+	unsure  bool     // the answer to one of the processes left the result open
 	message *message // the message with its token
 }
 
-// sends compares the acknowledged sends with the existing messages.
+// sends compares the acknowledged sends with the messages.
 func (c *checker) sends() {
 	byToken := c.collect()
 	for _, id := range c.ids {
@@ -51,7 +51,7 @@ func (c *checker) sends() {
 	c.inTime(list)
 }
 
-// collect gathers the sends of the history.
+// collect returns the sends of the history by token.
 func (c *checker) collect() map[string]*send {
 	byToken := map[string]*send{}
 	for _, e := range c.Events {
@@ -82,7 +82,7 @@ func (c *checker) collect() map[string]*send {
 	return byToken
 }
 
-// asSent compares a message with its send.
+// asSent compares a message with the send that requested it.
 func (c *checker) asSent(s *send) {
 	m, a := s.message, s.asked
 	got := fmt.Sprintf("from %s to %s with priority %d", m.sender, m.recipient, m.priority)
@@ -97,8 +97,8 @@ func (c *checker) asSent(s *send) {
 	}
 }
 
-// answered checks that an acknowledged send exists, and that only processes that were killed or could not use the
-// database got no answer.
+// answered checks that an acknowledged send exists, and that every send without an answer came from a killed process
+// or found the database unavailable.
 func (c *checker) answered(s *send, killed map[string]bool) {
 	if len(s.ids) == 0 {
 		if s.unsure {
@@ -126,8 +126,7 @@ func (c *checker) answered(s *send, killed map[string]bool) {
 	}
 }
 
-// inLanes checks that the sends of a lane are in the order in which they were made, except for those with an open
-// outcome.
+// inLanes checks that the sends of a lane are in the order in which they were made, except for repeated sends.
 func (c *checker) inLanes(list []*send) {
 	lanes := map[string][]*send{}
 	for _, s := range list {
@@ -147,7 +146,8 @@ func (c *checker) inLanes(list []*send) {
 	}
 }
 
-// inTime checks across all processes that a send that was acknowledged before another was requested precedes it.
+// inTime checks the order across all processes: a send that was acknowledged before another one began must precede
+// it.
 func (c *checker) inTime(byAsked []*send) {
 	var told []*send
 	for _, s := range byAsked {
@@ -156,7 +156,7 @@ func (c *checker) inTime(byAsked []*send) {
 		}
 	}
 	slices.SortFunc(told, func(a, b *send) int { return cmp.Compare(a.toldAt, b.toldAt) })
-	var last *send // the one with the highest seq acknowledged so far
+	var last *send // the one with the highest seq of those acknowledged so far
 	for _, s := range byAsked {
 		if s.message == nil {
 			continue

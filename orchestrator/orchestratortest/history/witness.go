@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// witnessOfFile records every change to a message or an inbox, within the transaction that makes the change. traced
-// is the last row of message_trace at that time. The engine writes the trace of a change before the change itself, so
-// the trace up to that row must include the change.
+// witnessOfFile creates triggers that record every change to a message and to an inbox, in the transaction of the
+// change. traced is the last row of message_trace at that moment. The engine writes the trace of a change before the
+// change itself, so the trace up to that row must contain the change.
 const witnessOfFile = `
 	CREATE TABLE IF NOT EXISTS witness (
 	    id              INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -65,8 +65,8 @@ const witnessOfFile = `
 	    	OLD.recipient);
 	END`
 
-// witnessOfServer is the witness in a database on a PostgreSQL server. It also records changed or deleted trace rows,
-// because gaps in their numbers are normal there.
+// witnessOfServer creates the witness in a database on a PostgreSQL server. It also records when a row of the trace
+// is deleted or changed, because on a server, gaps in the row numbers are normal.
 const witnessOfServer = `
 	CREATE TABLE IF NOT EXISTS witness (
 	    id              bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -129,10 +129,10 @@ const witnessOfServer = `
 	CREATE OR REPLACE TRIGGER witness_untrace AFTER UPDATE
 		OR DELETE ON message_trace FOR EACH ROW EXECUTE FUNCTION witness('untrace')`
 
-// onServer reports whether a database is on a PostgreSQL server, given by its address.
+// onServer reports whether a database is on a PostgreSQL server, according to its address.
 func onServer(database string) bool { return strings.HasPrefix(database, "postgres://") }
 
-// Witness sets up the witness in a database without messages.
+// Witness creates the witness in a database that contains no messages yet.
 func Witness(ctx context.Context, database string) error {
 	if onServer(database) {
 		return execute(ctx, database, witnessOfServer)
@@ -140,15 +140,15 @@ func Witness(ctx context.Context, database string) error {
 	return execute(ctx, database, witnessOfFile)
 }
 
-// Dismiss removes the witness's triggers from a file, so that a test can change the database without a record.
+// Dismiss removes the witness's triggers from a file, so that a test can change a database without a record.
 func Dismiss(ctx context.Context, path string) error {
 	return execute(ctx, path, `
 		DROP TRIGGER IF EXISTS witness_insert; DROP TRIGGER IF EXISTS witness_update; DROP TRIGGER IF EXISTS witness_delete;
 		DROP TRIGGER IF EXISTS witness_inbox; DROP TRIGGER IF EXISTS witness_uninbox`)
 }
 
-// OpenPlain opens a database as a program without the engine does. It waits up to patience for locks. Parameters are
-// $1, $2, ... in order, which both kinds of databases accept.
+// OpenPlain opens a database as another program does, without the engine. It waits for locks up to patience.
+// Parameters are $1, $2, ... in order, which both kinds of databases support.
 func OpenPlain(database string, patience time.Duration) (*sql.DB, error) {
 	driver, address := "sqlite3",
 		fmt.Sprintf("file:%s?mode=rw&_sync=FULL&_busy_timeout=%d", database, patience.Milliseconds())
@@ -159,7 +159,7 @@ func OpenPlain(database string, patience time.Duration) (*sql.DB, error) {
 		}
 		query := u.Query()
 		if past, err := url.Parse(query.Get("direct")); query.Has("direct") && err == nil {
-			// A pooler accepts no settings.
+			// a pooler accepts no settings
 			schema := query.Get("search_path")
 			u, query = past, past.Query()
 			query.Set("search_path", schema)

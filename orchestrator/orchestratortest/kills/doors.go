@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// door is a way in which a reader receives mail.
+// door is a way in which a reader gets its messages.
 type door struct {
 	name     string
 	way      func(o *office, d *door, v *visit) (outcome, error)
@@ -16,7 +16,7 @@ type door struct {
 	tool     string                             // of MCP, or command of HTTP
 	args     func(o *office, a *agent) string   // JSON
 	posts    bool                               // it shows posts of the thread
-	arriving bool                               // no message is there when it begins
+	arriving bool                               // there are no messages when it begins
 
 	kills, late atomic.Int64
 
@@ -24,38 +24,39 @@ type door struct {
 	typical time.Duration // from the beginning to the complete answer
 }
 
-// visit is the plan for one reader.
+// visit describes the run of one reader.
 type visit struct {
 	*agent
 	random *rand.Rand
-	stuck  bool          // its output is not read before it is killed
+	stuck  bool          // its output is read only after the kill
 	spared bool          // it is not killed
-	before time.Duration // for an arriving message: how long the reader waits first
-	moment time.Duration // when to kill it, from its start or from the send of the arriving message
+	before time.Duration // how long the reader waits before the message arrives
+	// moment is the time of the kill, from the beginning or, if the reader waits for a message, from the send.
+	moment time.Duration
 }
 
-// answer is output for an agent. whole is set if a parser accepts it.
+// answer is an answer for an agent. whole reports whether a parser accepts it.
 type answer struct {
 	agent string
 	text  []byte
 	whole bool
 }
 
-// outcome is the result of one reader.
+// outcome is the result of a reader.
 type outcome struct {
 	answers []answer
-	killed  bool          // killed before it had ended
-	took    time.Duration // until the complete answer was there; 0 if it never was
+	killed  bool          // before it had ended
+	took    time.Duration // until the whole answer was there; 0 if it never was
 }
 
-// patience is how long a reader that is not killed may take.
+// patience is the maximum time of a reader that is not killed.
 const patience = time.Minute
 
-// usual is the assumed duration of a reader before the first one was measured.
+// usual is the assumed time of a reader before the first measurement.
 const usual = 100 * time.Millisecond
 
-// draw plans the next reader. Most kills are late in its run, when there are messages to lose; some are after its
-// end.
+// draw chooses the parameters of the next reader at random. Most kills come late in the run of the reader, when
+// messages can be lost. Some come after its end.
 func (d *door) draw(o *office, random *rand.Rand) visit {
 	v := visit{agent: o.agents[random.IntN(len(o.agents))], random: random, stuck: random.IntN(3) == 0}
 	part := 0.35 + 0.75*random.Float64()
@@ -70,7 +71,7 @@ func (d *door) draw(o *office, random *rand.Rand) visit {
 	return v
 }
 
-// window returns how long a reader takes at this door.
+// window returns the typical time of a reader at this door.
 func (d *door) window() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -80,7 +81,7 @@ func (d *door) window() time.Duration {
 	return d.typical
 }
 
-// learn adjusts the typical duration to the result of a reader.
+// learn adjusts the typical time of the door to the time of a reader.
 func (d *door) learn(v *visit, out *outcome) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -95,7 +96,7 @@ func (d *door) learn(v *visit, out *outcome) {
 	}
 }
 
-// Command-line words and arguments that several doors share.
+// Command-line arguments and JSON arguments that several doors share.
 func asAgent(words ...string) func(*office, *agent) []string {
 	return func(_ *office, a *agent) []string { return append(words, "--as", a.name) }
 }
@@ -110,7 +111,7 @@ func waitOf(seconds int) func(*office, *agent) string {
 	return func(_ *office, a *agent) string { return fmt.Sprintf(`{"recipient":%q,"timeout":%d}`, a.name, seconds) }
 }
 
-// allDoors returns all doors at which a reader marks mail as read.
+// allDoors returns all doors through which a reader marks messages as read.
 func allDoors() []*door {
 	return []*door{
 		{name: "read", way: byCommand, words: func(_ *office, a *agent) []string { return []string{"read", a.name} }},

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// daemon is a `mailroom serve`.
+// daemon is a running `mailroom serve`.
 type daemon struct {
 	*reader
 	address string // host and port
@@ -43,7 +43,8 @@ func (o *office) startDaemon() (*daemon, error) {
 	return d, nil
 }
 
-// stop kills the daemon. If the daemon is spared, stop asks it to end, which it must do with status 0.
+// stop kills the daemon. If spared is set, stop asks the daemon to end instead, which the daemon must do with status
+// 0.
 func (d *daemon) stop(spared bool) error {
 	if spared {
 		d.cmd.Process.Signal(syscall.SIGTERM)
@@ -53,7 +54,7 @@ func (d *daemon) stop(spared bool) error {
 	return errors.Join(err, d.out.Close())
 }
 
-// request builds the request of a door.
+// request returns the HTTP request of a door.
 type request func(o *office, d *door, a *agent) string
 
 func post(path, token, body string) string {
@@ -96,10 +97,10 @@ func (c *client) read() {
 	close(c.over)
 }
 
-// errBusy is the error for a request that was still waiting for its turn when the daemon ended.
+// errBusy means that the daemon ended before it handled the request.
 var errBusy = errors.New("the daemon was busy")
 
-// answers returns the answers received over the connection. Error: the request was rejected.
+// answers parses the answers from the connection. It returns an error if the request was refused.
 func (c *client) answers() (list []answer, err error) {
 	res, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(c.text)), nil)
 	if err != nil {
@@ -130,7 +131,7 @@ func (c *client) answers() (list []answer, err error) {
 	}
 }
 
-// byClient makes a request to the daemon and breaks the client's connection.
+// byClient returns a way in which the client of a request to the daemon closes the connection.
 func byClient(request request) func(o *office, d *door, v *visit) (outcome, error) {
 	return func(o *office, d *door, v *visit) (out outcome, err error) {
 		c, err := o.daemon.ask(v.agent, request(o, d, v.agent))
@@ -158,7 +159,7 @@ func byClient(request request) func(o *office, d *door, v *visit) (outcome, erro
 		if !out.killed || len(c.text) > 0 {
 			var refused error
 			out.answers, refused = c.answers()
-			if !out.killed { // a client that broke the connection gets whatever there is
+			if !out.killed { // a client that left may get any answer
 				err = errors.Join(err, refused)
 			}
 		}
@@ -166,9 +167,9 @@ func byClient(request request) func(o *office, d *door, v *visit) (outcome, erro
 	}
 }
 
-// byDeserter makes a request to the daemon, closes the client's connection while there is no message, and then sends
-// one. It uses a separate agent, so that no message can be sent earlier: a message in transit would be lost without a
-// trace.
+// byDeserter returns a way in which the client of a request to the daemon closes the connection in both directions
+// while there are no messages. Then a message is sent. This way uses an agent of its own, so that no message can
+// arrive earlier: a message on its way to the client would be lost unseen.
 func byDeserter(request request) func(o *office, d *door, v *visit) (outcome, error) {
 	return func(o *office, d *door, v *visit) (out outcome, err error) {
 		o.deserting.Lock()
@@ -188,10 +189,10 @@ func byDeserter(request request) func(o *office, d *door, v *visit) (outcome, er
 	}
 }
 
-// atOnce is the most requests to a daemon that is killed.
+// atOnce is the maximum number of active requests of a daemon that is killed.
 const atOnce = 3
 
-// byDaemon makes requests to a separate daemon, which is killed.
+// byDaemon returns a way that sends requests to a separate daemon, and kills the daemon.
 func byDaemon(request request) func(o *office, d *door, v *visit) (outcome, error) {
 	return func(o *office, d *door, v *visit) (out outcome, err error) {
 		s, err := o.startDaemon()

@@ -1,21 +1,21 @@
-// Package kills runs readers that receive mail in every way that the program offers, and kills them with SIGKILL at
-// random moments. At the end it compares the messages marked as read with the output that the readers had written. It
-// uses the program as a black box, so it can test any version of it.
+// Package kills runs readers that read messages through every door of the program, and kills them with SIGKILL at
+// random moments. At the end, it compares the messages that are marked as read with the output of the readers. It
+// uses the program as a black box, so that it can test any version of it.
 //
-// # What counts as shown
+// # When a message counts as shown
 //
-// An answer was written when the kernel had accepted all of it. The harness holds the other end of each pipe and
-// connection, and reads the buffered data after the kill. A message is shown if it is in a complete answer: a JSON
-// document, a line of JSON-RPC, an event of an HTTP stream. A message in an answer that was cut off is not shown,
-// since no parser accepts the answer; the report counts it separately.
+// An answer is written when the kernel has accepted all of it. The harness holds the other end of each pipe and
+// connection, and reads the remaining data after the kill. A message is shown if it is in a complete answer: a JSON
+// document, a line of JSON-RPC, or an event of an HTTP stream. A message in an answer that was cut off is not shown,
+// because no parser accepts the answer; the report counts these messages separately.
 //
-// An HTTP client breaks its connection by closing its own direction, and continues to read. So no data that the
-// server's kernel accepted is lost in transit, and the outcome of the race is always known. A client that closes both
-// directions has a separate agent, to which nothing is sent earlier.
+// An HTTP client breaks its connection by closing its own direction, and continues to read. Therefore no data that
+// the server's kernel accepted is lost on the way, and the outcome of the race is always known. A client that closes
+// both directions uses a separate agent, to which no messages are sent before that.
 //
-// At the end all processes have ended. Then each agent reads without waiting until there are no more messages:
-// messages of a dead reader must be unread again by then. A message that was shown to nobody is an error, whether it
-// is marked as read or stuck.
+// At the end of the run, all processes have ended. Then each agent reads until there are no more messages, without
+// waiting. By then, all messages of a killed reader must be unread again. A message that was shown to no reader is an
+// error, regardless of whether it is marked as read or is stuck.
 package kills
 
 import (
@@ -32,20 +32,21 @@ import (
 	"time"
 )
 
-// Config configures a run. Seed determines which reader is killed when, and at which door; how the processes
-// interleave depends on the machine.
+// Config configures a run. Seed determines which readers are killed, when, and through which door they read. The
+// timing of the processes depends on the machine.
 type Config struct {
 	Seed     uint64
-	Kills    int       // how many readers to kill; before that, one runs unharmed at each door
-	Readers  int       // how many run at the same time
+	Kills    int       // number of readers to kill; before that, one reader survives at each door
+	Readers  int       // number of concurrent readers
 	Folder   string    // for all files
 	Program  []string  // the program under test, with its first arguments
-	Database string    // address of an empty database on a PostgreSQL server; "": a file in the folder
-	Doors    string    // only doors with this prefix; "": all
-	Log      io.Writer // progress for people; nil: none
+	Database string    // address of an empty place on a PostgreSQL server, or "" for a file in the folder
+	Doors    string    // only doors with this prefix in their names; "" for all
+	Log      io.Writer // progress messages for people, or nil
 }
 
-// agents is how many agents the readers read for. It is small, so that two readers often read for the same agent.
+// agents is the number of agents for which the readers read. It is small, so that two readers often read for the same
+// agent.
 const agents = 3
 
 // office is one run.
@@ -54,10 +55,10 @@ type office struct {
 	db     string
 	ctx    context.Context
 	fail   context.CancelCauseFunc // ends ctx
-	agents []*agent                // that take part in the thread
+	agents []*agent                // agents in the thread
 	thread string                  // a thread of all agents
 	doors  []*door
-	daemon *daemon // for clients that break their connections
+	daemon *daemon // for the clients that close their connections
 	feeder *feeder
 	mail   mail
 
@@ -71,8 +72,8 @@ type office struct {
 // agent is an agent for which readers read.
 type agent struct{ name, token string }
 
-// Run performs a run. An error means that the run could not be performed, or that a reader failed that was not
-// killed. The folder is kept.
+// Run performs a run. It returns an error if it could not perform the run, or if a reader failed that was not killed.
+// It keeps the folder.
 func Run(ctx context.Context, c Config) (report Report, err error) {
 	began := time.Now()
 	o := &office{Config: c, db: c.Database}
@@ -113,7 +114,7 @@ func Run(ctx context.Context, c Config) (report Report, err error) {
 	return report, o.mail.judge(ctx, o.db, &report)
 }
 
-// prepare creates the database, the agents and their thread, and starts the sending process and the daemon.
+// prepare creates the database, the agents and their thread, and starts the feeder and the daemon.
 func (o *office) prepare() error {
 	if _, err := o.command("--db", o.db, "init"); err != nil {
 		return err
@@ -155,7 +156,7 @@ func (o *office) prepare() error {
 	return err
 }
 
-// add creates an agent with a token.
+// add adds an agent, and issues a token for it.
 func (o *office) add(name string) (*agent, error) {
 	if _, err := o.command("agent", "add", name); err != nil {
 		return nil, err
@@ -165,7 +166,7 @@ func (o *office) add(name string) (*agent, error) {
 	return &agent{name, issued.Token}, err
 }
 
-// close ends the remaining processes, in order.
+// close ends the daemon and the feeder without killing them.
 func (o *office) close() (err error) {
 	if o.daemon != nil {
 		err = o.daemon.stop(true)
@@ -176,7 +177,7 @@ func (o *office) close() (err error) {
 	return err
 }
 
-// read runs readers at one door after the other, until enough of them were killed.
+// read runs readers at one door after another, until enough of them have been killed.
 func (o *office) read(random *rand.Rand) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -199,14 +200,14 @@ func (o *office) read(random *rand.Rand) {
 	}
 }
 
-// measure runs one reader to its end, to measure how long it takes at a door.
+// measure runs a reader without killing it, to measure the time that a reader takes at a door.
 func (o *office) measure(d *door) error {
 	v := d.draw(o, rand.New(rand.NewPCG(o.Seed, 1<<32)))
 	v.stuck, v.spared, v.moment = false, true, patience
 	return o.round(d, v)
 }
 
-// round sends messages to a reader, runs it, and kills it.
+// round sends messages for a reader, starts the reader, and kills it.
 func (o *office) round(d *door, v visit) error {
 	if !d.arriving {
 		if err := o.feed(d, &v); err != nil {
@@ -234,7 +235,7 @@ func (o *office) round(d *door, v visit) error {
 	return nil
 }
 
-// drain reads for an agent until there are no more messages.
+// drain reads the messages of an agent until there are no more.
 func (o *office) drain(a *agent) error {
 	doors := [][]string{{"read", a.name, "--batch-size", "100"}}
 	if a != o.deserter {
@@ -259,7 +260,7 @@ func (o *office) environment() []string {
 	return append(os.Environ(), "MAILROOM_DB="+o.db, "MAILROOM_AGENT=", "HOME="+o.Folder, "XDG_STATE_HOME=")
 }
 
-// pause waits for d, and reports whether ctx is still active.
+// pause waits for d. It reports whether ctx is still active.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -17,17 +17,17 @@ import (
 	"mailroom/orchestrator/orchestratortest/history"
 )
 
-// writer is the sender of all mail.
+// writer is the sender of all messages.
 const writer = "writer"
 
-// mail records which messages were sent, and to whom they were shown. It is safe for concurrent use.
+// mail records the sent messages and the agents to which they were shown. It is safe for concurrent use.
 type mail struct {
 	mu    sync.Mutex
 	last  int
 	fates map[fateKey]*fate
 }
 
-// fateKey identifies a message for one agent. The text of the message begins and ends with its number.
+// fateKey identifies a message for one agent. The text of a message begins and ends with its number.
 type fateKey struct {
 	agent  string
 	number int
@@ -37,10 +37,10 @@ type fate struct {
 	id      string
 	post    bool
 	shown   int
-	glimpse int // how often it was in an answer that was cut off after it
+	glimpse int // how often an answer contained it but was cut off after it
 }
 
-// next returns the number of a message and its text of about size bytes.
+// next returns the number of a message, and a text of about size bytes.
 func (m *mail) next(size int) (number int, text string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -57,7 +57,7 @@ func (m *mail) sent(number int, id string, post bool, agents ...*agent) {
 	}
 	for _, a := range agents {
 		f := m.fates[fateKey{a.name, number}]
-		if f == nil { // it may have been shown already
+		if f == nil { // the message may have been shown already
 			f = &fate{}
 			m.fates[fateKey{a.name, number}] = f
 		}
@@ -76,7 +76,7 @@ var (
 	ends   = regexp.MustCompile(`kt(\d+)e`)
 )
 
-// shown records the messages that an agent was shown, and returns their number.
+// shown records the messages in an answer to an agent, and returns their number.
 func (m *mail) shown(a answer) int {
 	marks := begins
 	if !a.whole {
@@ -107,7 +107,7 @@ func (m *mail) shown(a answer) int {
 	return len(numbers)
 }
 
-// judge completes a report with the state of each message in the table, which it reads as another program does.
+// judge completes a report. It looks up the state of each message in the table, as another program does.
 func (m *mail) judge(ctx context.Context, database string, r *Report) error {
 	db, err := history.OpenPlain(database, 30*time.Second)
 	if err != nil {
@@ -153,7 +153,7 @@ func (m *mail) judge(ctx context.Context, database string, r *Report) error {
 	return rows.Err()
 }
 
-// feeder is a process that sends messages.
+// feeder is a process that sends.
 type feeder struct {
 	mu  sync.Mutex
 	cmd *exec.Cmd
@@ -181,7 +181,7 @@ func (f *feeder) stop() error {
 	return f.cmd.Wait()
 }
 
-// send sends texts to an agent, and returns the message IDs when the messages are on disk.
+// send sends texts to an agent, and returns the IDs of the messages when they are on disk.
 func (f *feeder) send(to string, texts []string) (ids []string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -208,7 +208,7 @@ func (f *feeder) send(to string, texts []string) (ids []string, err error) {
 	return ids, nil
 }
 
-// feed sends a few messages for a reader, or long ones for a reader that is to get stuck.
+// feed sends the messages for a reader: a few short ones, or two long ones if the reader should get stuck.
 func (o *office) feed(d *door, v *visit) error {
 	n, size := 1+v.random.IntN(4), 100
 	if v.stuck {
@@ -228,7 +228,7 @@ func (o *office) feed(d *door, v *visit) error {
 	return err
 }
 
-// post posts in the thread, where every agent receives the post.
+// post posts a message in the thread, where every agent finds it.
 func (o *office) post(size int) error {
 	number, text := o.mail.next(size)
 	var told struct{ ID string }

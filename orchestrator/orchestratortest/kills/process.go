@@ -23,12 +23,12 @@ type reader struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
 	out    *os.File
-	lines  *bufio.Reader // of out
+	lines  *bufio.Reader // reads from out
 	errors bytes.Buffer
 	began  time.Time
 }
 
-// smallPipe is the size of a pipe in which an answer gets stuck. It is the smallest that the system allows.
+// smallPipe is the size of a pipe in which an answer gets stuck. It is the smallest size that the system allows.
 const smallPipe = 4096
 
 // start starts a process. The caller must call wait, and close out.
@@ -53,8 +53,8 @@ func (o *office) start(stuck bool, words ...string) (*reader, error) {
 	return r, r.cmd.Start()
 }
 
-// end kills a process, unless it is spared, and waits for its end. killed is false if the process had already ended;
-// its status must then be 0.
+// end kills a process, unless spared is set, and waits for its end. If the process had already ended, killed is
+// false, and the exit status must be 0.
 func (r *reader) end(spared bool) (killed bool, err error) {
 	r.in.Close()
 	if !spared {
@@ -74,7 +74,7 @@ func (r *reader) wait() (killed bool, err error) {
 	return false, err
 }
 
-// byCommand runs a command that reads messages, writes its answer and ends.
+// byCommand is the way of a command that reads, writes its answer and ends.
 func byCommand(o *office, d *door, v *visit) (out outcome, err error) {
 	r, err := o.start(v.stuck, d.words(o, v.agent)...)
 	if err != nil {
@@ -107,8 +107,8 @@ func byCommand(o *office, d *door, v *visit) (out outcome, err error) {
 	return out, errors.Join(err, kerr)
 }
 
-// until waits until over is closed or the moment has come. It returns how long over took, or 0 if the moment came
-// first.
+// until waits until over is closed or the moment has come. It returns the time until over was closed, or 0 if the
+// moment came first.
 func until(o *office, over <-chan struct{}, begun time.Time, moment time.Duration) time.Duration {
 	timer := time.NewTimer(time.Until(begun.Add(moment)))
 	defer timer.Stop()
@@ -136,7 +136,7 @@ func callOf(o *office, d *door, a *agent) string {
 		d.args(o, a))
 }
 
-// byTool runs an MCP server on standard input and output, and calls one of its tools.
+// byTool is the way of an MCP server on standard input and output, with one call of a tool.
 func byTool(o *office, d *door, v *visit) (out outcome, err error) {
 	r, err := o.start(v.stuck, "mcp", "--as", v.name)
 	if err != nil {
@@ -197,7 +197,7 @@ func byTool(o *office, d *door, v *visit) (out outcome, err error) {
 	return out, errors.Join(err, kerr)
 }
 
-// command runs the program to its end, and returns its output.
+// command runs the program and waits for its end.
 func (o *office) command(words ...string) ([]byte, error) {
 	cmd := exec.Command(o.Program[0], append(slices.Clone(o.Program[1:]), words...)...)
 	cmd.Env = o.environment()
@@ -210,7 +210,7 @@ func (o *office) command(words ...string) ([]byte, error) {
 	return out, nil
 }
 
-// answer runs the program to its end and decodes its answer.
+// answer runs the program, waits for its end, and decodes its answer.
 func (o *office) answer(into any, words ...string) error {
 	out, err := o.command(words...)
 	if err != nil {

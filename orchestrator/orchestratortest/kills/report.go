@@ -14,21 +14,21 @@ type Report struct {
 	Kills    int // readers that were killed before they had ended
 	Sent     int // messages, counted once for each agent that gets them
 	Twice    int // messages that an agent was shown more than once
-	Repeats  int // how often messages were shown again
+	Repeats  int // the number of repeated showings
 	Unseen   []string
-	Glimpsed int      // how many of Unseen were in an answer that was cut off after them
-	Stuck    []string // shown to nobody, not marked as read, and no longer handed out
+	Glimpsed int      // of Unseen: messages in an answer that was cut off after them
+	Stuck    []string // neither shown nor marked as read, but no longer handed out
 	Doors    []Door
 }
 
-// Door is the result for one door.
+// Door is the result of one door.
 type Door struct {
 	Name        string
-	Kills, Late int           // readers that were killed, and that had ended before
-	Typical     time.Duration // from the beginning to the complete answer, as measured
+	Kills, Late int           // readers that were killed, and readers that had already ended
+	Typical     time.Duration // measured time from the beginning to the complete answer
 }
 
-// Problems lists the errors, at most ten lines of each kind.
+// Problems lists the violations, at most ten lines of each kind.
 func (r *Report) Problems() (list []string) {
 	for _, kind := range []struct {
 		what string
@@ -46,7 +46,7 @@ func (r *Report) Problems() (list []string) {
 	return list
 }
 
-// String formats the report as a few lines.
+// String returns the report as a few lines.
 func (r *Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d of %d readers killed in %s (seed %d): of %d messages %d unseen (%d of them glimpsed in an answer that was cut off), %d stuck,"+

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	_ "github.com/mattn/go-sqlite3" // opens the image without the engine
+	_ "github.com/mattn/go-sqlite3" // for direct access to the image
 	"golang.org/x/sys/unix"
 
 	"mailroom/orchestrator"
@@ -28,23 +28,24 @@ import (
 	"mailroom/orchestrator/transport"
 )
 
-// stage is the folder in which images are written and opened. It is the folder of the recording, because the database
-// identifies the jsonl files by their paths and inodes.
+// stage is the folder in which images are built and opened. It is the folder of the recording itself, because the
+// database identifies the jsonl files by their paths and inodes.
 type stage struct {
-	load     Load
-	held     string // folder beside it for files that must keep their inode while an image lacks them
+	load Load
+	// held is a folder beside the root. It holds files that an image lacks, so that they keep their inodes.
+	held     string
 	recorded map[string]os.FileInfo
-	backup   []byte // the last one that was found intact
+	backup   []byte // the last backup that was found to be complete
 }
 
-// newStage records the inodes of the jsonl files, by which the database identifies them.
+// newStage records the jsonl files of the recording, because the database identifies them by their inodes.
 func newStage(l Load) (*stage, error) {
 	s := &stage{load: l, held: l.Root + ".held", recorded: map[string]os.FileInfo{}}
 	if err := os.MkdirAll(s.held, 0o700); err != nil {
 		return nil, err
 	}
 	for _, name := range jsonlFiles {
-		// An earlier examination may have moved the file away.
+		// An earlier examination may have moved the file.
 		os.Rename(filepath.Join(s.held, name), filepath.Join(l.Root, name))
 		info, err := os.Stat(filepath.Join(l.Root, name))
 		if err != nil {
@@ -55,7 +56,7 @@ func newStage(l Load) (*stage, error) {
 	return s, nil
 }
 
-// put makes the folder look like the disk after a power cut.
+// put gives the folder the content of the disk after a power failure.
 func (s *stage) put(image map[string][]byte) error {
 	entries, err := os.ReadDir(s.load.Root)
 	if err != nil {
@@ -77,7 +78,7 @@ func (s *stage) put(image map[string][]byte) error {
 	for name := range image {
 		names = append(names, name)
 	}
-	slices.Sort(names) // folders before their contents
+	slices.Sort(names) // folders before their files
 	for _, name := range names {
 		if err := s.place(name, image[name]); err != nil {
 			return err
@@ -104,13 +105,13 @@ type row struct {
 	status       string
 	read         bool
 	acknowledged bool
-	created      int // events
+	created      int // the number of created events
 	failure      string
 	recipient    string
 }
 
-// check opens the image with the program's own engine, compares it with the answers given before the power cut, and
-// returns the violations.
+// check opens the image with the program's own engine and checks everything that was reported before the power
+// failure. It returns the violations, at most ten.
 func (s *stage) check(ctx context.Context, t *told) (wrong []string) {
 	complain := func(format string, args ...any) {
 		if len(wrong) < 10 {
@@ -137,11 +138,11 @@ func (s *stage) check(ctx context.Context, t *told) (wrong []string) {
 		}
 	}
 	for id := range t.refused {
-		if rows[id].created != 1 { // clear_old may have deleted the row, but not its trace
+		if rows[id].created != 1 { // clear_old may have deleted the row since, but not the trace
 			complain("refused send %s is created %d times in the trace", id, rows[id].created)
 		}
 	}
-	for id := range t.read { // the message may be unread, and is then shown again
+	for id := range t.read { // the message may be unread, and is then shown once more
 		if rows[id].copies != 1 {
 			complain("%s was printed by a wait and stands %d times in the table", id, rows[id].copies)
 		}
@@ -170,7 +171,7 @@ func (s *stage) check(ctx context.Context, t *told) (wrong []string) {
 	return wrong
 }
 
-// recover opens the image, writes to it, sets the clock past the end of all leases, and delivers all messages.
+// recover opens the image, writes, advances the clock past the end of all leases, and delivers everything.
 func (s *stage) recover(ctx context.Context) error {
 	r, err := router.Open(ctx, ledger.Options{
 		Path:       s.load.database(),
@@ -185,7 +186,7 @@ func (s *stage) recover(ctx context.Context) error {
 		return fmt.Errorf("opening: %w", err)
 	}
 	defer r.Close()
-	if r.NoneYet() { // the cut came before the database was created, or while its file was empty
+	if r.NoneYet() { // the power failed before the database was created, or while its file was empty
 		if err := r.Create(ctx); err != nil {
 			return fmt.Errorf("making: %w", err)
 		}
@@ -223,7 +224,7 @@ func (s *stage) recover(ctx context.Context) error {
 	return whole(s.load.database())
 }
 
-// wholeBackup checks a backup, unless its content equals that of the last checked backup.
+// wholeBackup checks a backup, unless it equals the last complete one.
 func (s *stage) wholeBackup(name string) error {
 	content, err := os.ReadFile(name)
 	if err != nil || bytes.Equal(content, s.backup) {
@@ -236,7 +237,7 @@ func (s *stage) wholeBackup(name string) error {
 	return nil
 }
 
-// whole runs SQLite's integrity check.
+// whole runs SQLite's integrity check on a database.
 func whole(name string) error {
 	db, err := sql.Open("sqlite3", "file:"+name+"?mode=rw&_busy_timeout=5000")
 	if err != nil {
@@ -253,7 +254,7 @@ func whole(name string) error {
 	return nil
 }
 
-// rows reads all messages, including archived ones.
+// rows returns all messages, including archived ones.
 func (s *stage) rows() (map[string]row, error) {
 	db, err := sql.Open("sqlite3", "file:"+s.load.database()+"?mode=rw&_busy_timeout=5000")
 	if err != nil {
@@ -301,7 +302,7 @@ func each(db *sql.DB, query string, do func(list *sql.Rows) error) error {
 	return list.Err()
 }
 
-// checkFiles compares the jsonl files and the folder with the table, after all messages were delivered.
+// checkFiles compares the jsonl files and the folder with the table, after everything was delivered.
 func (s *stage) checkFiles(rows map[string]row, unsynced map[string]bool, complain func(string, ...any)) {
 	lines := map[string]int{}
 	for _, name := range jsonlFiles {
@@ -331,7 +332,7 @@ func (s *stage) checkFiles(rows map[string]row, unsynced map[string]bool, compla
 		switch {
 		case r.status == "failed" && toFile && unsynced[r.recipient] &&
 			strings.Contains(r.failure, orchestrator.ErrUndecidable.Error()):
-			// The outcome cannot be determined: the file was empty when the attempt began, and has changed since.
+			// The result of the attempt is unknown: the file was empty when the attempt began, and has changed since.
 		case r.status == "failed" && r.recipient == "nobody":
 		case r.status != "delivered":
 			complain("%s to %s is %s: %s", id, r.recipient, r.status, r.failure)
@@ -341,7 +342,7 @@ func (s *stage) checkFiles(rows map[string]row, unsynced map[string]bool, compla
 	}
 }
 
-// countLetters adds the messages in the agent's folder, which must be complete.
+// countLetters counts the messages in the agent's folder. Each must be complete.
 func (s *stage) countLetters(count map[string]int, complain func(string, ...any)) {
 	names, err := filepath.Glob(filepath.Join(s.load.Root, letters, recipients[4], "*"))
 	if err != nil {

@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// sector is the size of the units that a disk writes completely or not at all.
+// sector is the size of the unit that a disk writes completely or not at all.
 const sector = 512
 
-// change is a write to a file, or a change of its size, that is not synced yet.
+// change is a write to a file, or a change of its size, that no sync covers yet.
 type change struct {
 	at       int64
 	data     []byte
@@ -18,15 +18,15 @@ type change struct {
 	done     bool // the call has returned
 }
 
-// file is one file, independent of its names.
+// file is one file, regardless of its names.
 type file struct {
-	name    string // its first name, for reports
-	durable []byte // content that is certainly on the disk
-	memory  []byte // content that programs read
+	name    string // the name at its creation, for reports
+	durable []byte // the content that is certainly on the disk
+	memory  []byte // the content that a reading program gets
 	pending []*change
 }
 
-// apply makes a change in an image of the file.
+// apply applies a change to an image of the file and returns the image.
 func apply(image []byte, c *change) []byte {
 	if c.truncate {
 		return resized(image, c.at)
@@ -48,8 +48,8 @@ func resized(image []byte, size int64) []byte {
 	return image
 }
 
-// settle makes the changes durable that a sync covers: those that had returned when the sync was called. Earlier
-// changes that are not covered must not touch the same sectors, because the order would be unknown.
+// settle makes the changes durable that a sync covers. If an earlier change that is not covered overlaps with a
+// covered one, their order is unknown and settle returns an error.
 func (f *file) settle(covered map[*change]bool) error {
 	var left []*change
 	for _, c := range f.pending {
@@ -75,7 +75,7 @@ func overlap(a, b *change) bool {
 	return a.at/sector <= (b.at+int64(len(b.data))-1)/sector && b.at/sector <= (a.at+int64(len(a.data))-1)/sector
 }
 
-// naming is a change of names that is not synced yet: old loses its entry, and new gets one.
+// naming is a change of folders that no sync covers yet: the entry old is removed, and the entry new is added.
 type naming struct {
 	old, new string
 	of       *node
@@ -92,7 +92,7 @@ type node struct {
 // root.
 type disk struct {
 	root    string
-	strict  bool             // names are durable only after a sync of their folder
+	strict  bool             // names are durable only when their folder is synced
 	memory  map[string]*node // by path
 	durable map[string]*node
 	namings []*naming
@@ -104,7 +104,7 @@ func newDisk(root string, strict bool) *disk {
 	return &disk{root: root, strict: strict, memory: map[string]*node{root: top}, durable: map[string]*node{root: top}}
 }
 
-// make creates a file or folder under a name.
+// make creates a file or a folder with a name.
 func (d *disk) make(name string, folder bool) *node {
 	n := &node{folder: name}
 	if !folder {
@@ -136,7 +136,7 @@ type covered struct {
 	namings map[*naming]bool
 }
 
-// sync returns the changes that a sync of a node covers.
+// sync returns what a sync of a node covers if it is called now.
 func (d *disk) sync(n *node) covered {
 	c := covered{changes: map[*change]bool{}, namings: map[*naming]bool{}}
 	if n.file != nil {
@@ -151,7 +151,7 @@ func (d *disk) sync(n *node) covered {
 	return c
 }
 
-// synced makes the covered changes durable.
+// synced makes the changes durable that a sync covered.
 func (d *disk) synced(n *node, c covered) error {
 	if n.file != nil {
 		if err := n.file.settle(c.changes); err != nil {
@@ -179,8 +179,8 @@ func rename(names map[string]*node, p *naming) {
 	}
 }
 
-// crash returns a possible state of the disk after a power cut: the content of every file by its path, nil for a
-// folder.
+// crash returns a possible content of the disk after a power failure at this moment. The map holds the content of
+// every file by its path, and nil for a folder.
 func (d *disk) crash(r *rand.Rand) map[string][]byte {
 	names := map[string]*node{}
 	for name, n := range d.durable {

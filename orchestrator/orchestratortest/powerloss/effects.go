@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// This file models the effects of single calls on the disk.
+// This file contains the effects of single calls on the disk.
 
 func (r *replay) doWrite(s step) error {
 	if fd, name, _ := descriptor(s.args[0]); fd == 1 && !r.inside(name) {
 		if s.leaves || strings.HasPrefix(s.args[1], "0x") {
-			return nil // strace could not read the output of a process that was just killed, so nothing was promised
+			return nil // strace could not read the output of a process that was just killed: nothing was written
 		}
 		data, err := unquote(s.args[1])
 		if r.muted == nil || !r.muted(s) {
@@ -77,7 +77,7 @@ func (r *replay) begin(s step, f *file, c *change) {
 	}
 }
 
-// written ends a change, which programs see from now on.
+// written completes a change: programs see it from now on.
 func (r *replay) written(s step) {
 	w := r.changes[s.call]
 	if w == nil {
@@ -210,7 +210,7 @@ func (r *replay) doMap(s step) error {
 	return nil
 }
 
-// kindOf returns the kind of a file for reports.
+// kindOf returns the kind of a file for the report.
 func kindOf(name string) string {
 	switch {
 	case strings.HasSuffix(name, "-wal"):

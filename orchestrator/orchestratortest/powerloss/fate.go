@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// fate determines which unsynced writes are on the disk.
+// fate selects which of the writes that no sync covers reach the disk.
 type fate int
 
 const (
-	nothing fate = iota // none of them
+	nothing fate = iota // none of the writes
 	everything
-	prefix // those up to some moment
-	some   // any of them, each completely or not at all
-	newest // the last ones, without the earlier ones
-	torn   // each sector in any state that it went through
+	prefix // the writes up to some moment
+	some   // any of the writes, each as a whole
+	newest // the last writes, without the earlier ones
+	torn   // each sector in any of the states that it had
 )
 
-// fates are the fates to choose from; duplicates are more likely.
+// fates lists the values to choose from. Repeated values are more likely.
 var fates = []fate{nothing, nothing, everything, prefix, some, newest, torn, torn}
 
 func pick(r *rand.Rand) fate { return fates[r.IntN(len(fates))] }
@@ -34,9 +34,10 @@ func (f fate) namingArrives(r *rand.Rand, i, n int) bool {
 	return r.IntN(2) == 0
 }
 
-// crash returns a possible content of a file on the disk. A sector has its content after one of the writes to it, or
-// at the last sync, because memory is written back a whole sector at a time, with everything that was written to it
-// until then. The state of each sector is independent of all other sectors and of the size.
+// crash returns a possible content of a file on the disk after a power failure. Each sector has its content after one
+// of the writes to it since the last sync, or its content at the last sync, because the system writes back a whole
+// sector at a time, with all earlier writes to it. The choice for one sector is independent of every other sector,
+// and of the size.
 func (f *file) crash(r *rand.Rand, how fate) []byte {
 	n := len(f.pending)
 	if n == 0 || how == nothing {
@@ -55,7 +56,7 @@ func (f *file) crash(r *rand.Rand, how fate) []byte {
 	}
 	image := make([]byte, longest)
 	copy(image, f.durable)
-	last := make([]int32, (longest+sector-1)/sector) // the number of the last change that each sector has seen
+	last := make([]int32, (longest+sector-1)/sector) // the number of changes that each sector contains
 	for i, c := range f.pending {
 		from, to := c.at, c.at+int64(len(c.data))
 		if c.truncate {
@@ -87,7 +88,7 @@ func (f *file) crash(r *rand.Rand, how fate) []byte {
 	return image[:sizeOf(r, how, arrives, sizes)]
 }
 
-// arrivals selects the changes that reach the disk.
+// arrivals chooses which changes reach the disk.
 func arrivals(r *rand.Rand, how fate, n int) []bool {
 	arrives := make([]bool, n)
 	cut, share := r.IntN(n+1), []float64{0.1, 0.5, 0.9}[r.IntN(3)]

@@ -17,25 +17,26 @@ import (
 	"syscall"
 )
 
-// Load is the workload that is recorded. It is passed as JSON to the driver, which itself runs under strace.
+// Load is the workload that runs under the recorder. The driver, which also runs under strace, gets it as JSON.
 type Load struct {
-	Program  string // path of mailroom
-	Root     string // absolute, without symbolic links; an empty folder for all files that are checked
+	Program string // path of mailroom
+	// Root is an empty folder. Its path is absolute and has no symbolic links. All files that count are in it.
+	Root     string
 	Seed     uint64
-	Messages int // of each of the three sender streams
+	Messages int // the number of messages from each of the three streams of senders
 }
 
 func (l *Load) database() string { return filepath.Join(l.Root, "office", "mailroom.db") }
 
-// recipients are the recipients of the load: two inboxes, two files and a folder.
+// recipients lists the recipients of the load: two inboxes, two files and a folder.
 var recipients = []string{"inbox_one", "inbox_two", "file_one", "file_two", "folder_one"}
 
-// jsonlFiles are the paths of the two files below the root; letters is that of the folder.
+// jsonlFiles lists the paths of the two files, relative to the root. letters is the path of the folder.
 var jsonlFiles = []string{"one.jsonl", "two.jsonl"}
 
 const letters = "letters"
 
-// Drive runs the load to its end. The driver process calls it.
+// Drive runs the load to its end. It is the main function of the driver process.
 func Drive(ctx context.Context, l Load) error {
 	d := &driver{Load: l, ctx: ctx}
 	if err := d.furnish(); err != nil {
@@ -50,7 +51,7 @@ func Drive(ctx context.Context, l Load) error {
 	for i := range 3 {
 		senders.Go(func() { d.note(d.stream(d.lines(uint64(i)))) })
 	}
-	for range 2 { // the same keys: one stream stores a message, and the other gets the same answer
+	for range 2 { // the same keys: one of the two stores a message, and the other answers with that message
 		senders.Go(func() { d.note(d.stream(d.keyed())) })
 	}
 	senders.Go(func() { d.note(d.oneShots()) })
@@ -98,11 +99,11 @@ func (d *driver) start(args ...string) (*exec.Cmd, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	_, err = bufio.NewReader(out).ReadString('\n') // its first line reports that it is ready
+	_, err = bufio.NewReader(out).ReadString('\n') // the first line reports that the daemon is ready
 	return cmd, err
 }
 
-// run runs one command to its end.
+// run runs one command and waits for its end.
 func (d *driver) run(args ...string) ([]byte, error) {
 	out, err := d.command(args...).Output()
 	if err != nil {
@@ -144,7 +145,7 @@ func (d *driver) lines(n uint64) iter.Seq[[][]byte] {
 	}
 }
 
-// keyed returns lines with idempotency keys, the same in every call.
+// keyed returns lines with idempotency keys. The lines are the same for every call.
 func (d *driver) keyed() iter.Seq[[][]byte] {
 	return func(yield func([][]byte) bool) {
 		for i := range d.Messages / 3 {
@@ -157,7 +158,8 @@ func (d *driver) keyed() iter.Seq[[][]byte] {
 	}
 }
 
-// stream runs one `send --stdin` with bursts of lines. Each burst is answered before the next.
+// stream runs `send --stdin` with bursts of lines. It waits for the answers to each burst before it sends the next
+// burst.
 func (d *driver) stream(bursts iter.Seq[[][]byte]) error {
 	cmd := d.command("send", "--stdin")
 	in, err := cmd.StdinPipe()
@@ -188,7 +190,7 @@ func (d *driver) stream(bursts iter.Seq[[][]byte]) error {
 	return errors.Join(in.Close(), cmd.Wait())
 }
 
-// message returns one line for send --stdin. Some are longer than a page.
+// message returns one line for `send --stdin`. Some lines are longer than a page.
 func message(random *rand.Rand, n int) []byte {
 	text := make([]byte, random.IntN(200))
 	if random.IntN(20) == 0 {
@@ -204,8 +206,8 @@ func message(random *rand.Rand, n int) []byte {
 	return line
 }
 
-// oneShots sends with one process per message. Some messages go to an unknown recipient; they are rejected and kept
-// as dead letters.
+// oneShots sends each message with a process of its own. Some messages have an unknown recipient, and are refused and
+// kept as dead letters.
 func (d *driver) oneShots() error {
 	for i := range d.Messages / 10 {
 		to := recipients[i%len(recipients)]
@@ -221,7 +223,7 @@ func (d *driver) oneShots() error {
 	return nil
 }
 
-// waits reads an inbox until the senders have finished, and acknowledges some of the messages.
+// waits reads an inbox until the senders have ended, and acknowledges some of the messages.
 func (d *driver) waits(name string, n uint64, ended <-chan struct{}) error {
 	random := rand.New(rand.NewPCG(d.Seed, 100+n))
 	for round := 0; ; round++ {
@@ -250,14 +252,14 @@ func (d *driver) waits(name string, n uint64, ended <-chan struct{}) error {
 	}
 }
 
-// upkeep runs commands that shrink and copy the database in the meantime.
+// upkeep runs commands that shrink and copy the database until the senders have ended.
 func (d *driver) upkeep(ended <-chan struct{}) error {
 	return d.repeat(ended,
 		[]string{"clear_old", "--older-than-days", "0"}, []string{"checkpoint", "--truncate"}, []string{"deliver_all"},
 		[]string{"backup", filepath.Join(d.Root, "backup.db"), "--overwrite"})
 }
 
-// repeat runs commands in turn until the senders have finished.
+// repeat runs commands in turn until the senders have ended.
 func (d *driver) repeat(ended <-chan struct{}, commands ...[]string) error {
 	for i := 0; ; i++ {
 		select {
@@ -271,11 +273,11 @@ func (d *driver) repeat(ended <-chan struct{}, commands ...[]string) error {
 	}
 }
 
-// ReadLoad reads the load of a driver.
+// ReadLoad decodes a Load from JSON.
 func ReadLoad(from io.Reader) (l Load, err error) {
 	err = json.NewDecoder(from).Decode(&l)
 	return l, err
 }
 
-// Sends returns how many sends the load makes that store a message, including those to an unknown recipient.
+// Sends returns the number of messages that the load stores and answers, including those to unknown recipients.
 func (l *Load) Sends() int { return 3*l.Messages + l.Messages/3 + l.Messages/10 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A log in which threads interrupt each other, contain all byte values in their writes and end within calls.
+// TestParseLog parses a log in which threads interrupt each other, write all possible bytes and end during calls.
 func TestParseLog(t *testing.T) {
 	t.Parallel()
 	log := strings.Join([]string{
@@ -56,7 +56,7 @@ func TestParseLog(t *testing.T) {
 	}
 }
 
-// follow replays a log whose files are below /r.
+// follow replays a log whose files are in /r.
 func follow(t *testing.T, strict bool, lines ...string) *replay {
 	t.Helper()
 	steps, err := parseLog([]byte(strings.Join(lines, "\n")))
@@ -75,7 +75,7 @@ func follow(t *testing.T, strict bool, lines ...string) *replay {
 	return r
 }
 
-// images collects the possible contents of a file on the disk, "-" if the file does not exist.
+// images returns the possible contents of a file on the disk, with "-" for a missing file.
 func images(r *replay, name string) map[string]bool {
 	found := map[string]bool{}
 	for seed := range uint64(2000) {
@@ -184,7 +184,7 @@ func TestNamesLastWithTheirFolder(t *testing.T) {
 	}
 }
 
-// Recordings that the model cannot decide must be rejected, never guessed.
+// TestUnclearRecordingsAreRefused checks that a recording that the model cannot interpret is refused.
 func TestUnclearRecordingsAreRefused(t *testing.T) {
 	t.Parallel()
 	for want, lines := range map[string][]string{

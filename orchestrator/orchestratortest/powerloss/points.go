@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// trial is one power cut: the number of steps before it, and the seed for the fate of unsynced changes.
+// trial is one power failure: the number of steps before it, and the seed that decides which unsynced data survives.
 type trial struct {
 	after int
 	seed  uint64
 }
 
-// choose picks n moments for a power cut. Each kind of critical moment gets its share: just before and after syncs,
-// answers, changes of names and sizes, and writes to the database itself (a checkpoint), to the header of the WAL (a
-// restart) and to jsonl files. The others are spread over the whole recording.
+// choose chooses n moments for power failures. Each kind of critical moment gets a share: just before and after
+// syncs, answers, changes of names and sizes, writes to the database file (a checkpoint), to the header of the WAL (a
+// restart) and to jsonl files. The other moments are spread over the whole recording.
 func (rec *Recording) choose(r *rand.Rand, n int) []trial {
 	var sorts [7][]int
 	for i, s := range rec.steps {
@@ -43,7 +43,7 @@ func (rec *Recording) choose(r *rand.Rand, n int) []trial {
 	return trials
 }
 
-// sortOf returns the kind of a critical step, or -1 for other steps.
+// sortOf returns the kind of critical moment of a step, or -1 if the step is not critical.
 func sortOf(s step, root string) int {
 	if len(s.args) == 0 {
 		return -1

@@ -17,7 +17,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/powerloss"
 )
 
-// driverKey is the variable that makes this test binary the driver of a load, in a separate process.
+// driverKey is the environment variable that makes this test binary the driver of a load, in a separate process.
 const driverKey = "MAILROOM_POWERLOSS_DRIVER"
 
 func TestMain(m *testing.M) {
@@ -34,12 +34,12 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// TestPowerLoss runs the real program under strace, in many processes. The power is cut at POINTS moments of the
-// recording. Acknowledged messages must exist afterwards, and delivered messages must not be delivered again. Then
-// syncs are dropped from the recording, and the check must detect that.
+// TestPowerLoss runs the real program under strace, in many processes. It simulates a power failure at POINTS moments
+// of the recording. After each, acknowledged messages must exist, and delivered messages must not be delivered again.
+// Then it drops syncs from the recording, and the check must detect that.
 //
-// POINTS, MESSAGES (of each sender) and SEED change the size and the choice. The seed repeats the choice of moments,
-// but not the interleaving of the processes. With KEEP=FOLDER the recording is kept there and used again.
+// POINTS, MESSAGES (of each sender) and SEED change the size and the choice. SEED repeats the choice of moments, but
+// not the scheduling of the processes. With KEEP=FOLDER, the recording is kept there and used again.
 func TestPowerLoss(t *testing.T) {
 	seed := number(t, "SEED", rand.Uint64())
 	t.Logf("seed %d", seed)
@@ -48,7 +48,7 @@ func TestPowerLoss(t *testing.T) {
 		points, sends = 100, 100
 	}
 	rec := recording(t, seed, int(number(t, "MESSAGES", sends)))
-	progress := func(t *testing.T) func(int) { // shows cmd/tests that the test has not stopped
+	progress := func(t *testing.T) func(int) { // a sign of life
 		return func(cuts int) { t.Logf("%d power cuts", cuts) }
 	}
 	t.Run("Holds", func(t *testing.T) {
@@ -91,12 +91,12 @@ func TestPowerLoss(t *testing.T) {
 	}
 }
 
-// plantedBugs are programs that omit a sync, or mark messages as read before they write them.
+// plantedBugs lists simulated bugs: missing syncs, or marking messages as read before writing them.
 var plantedBugs = []struct {
 	name    string
 	forgets func(s powerloss.Sync) bool
 	mutes   func(by string) bool
-	found   string // text that the check must report
+	found   string // a text that the check must report
 }{
 	{name: "NoSyncOfTheLog", forgets: func(s powerloss.Sync) bool { return s.Of == "wal" }, found: ""},
 	{name: "NoSyncBeforeAnAnswer", forgets: func(s powerloss.Sync) bool { return s.Of == "wal" && s.By == "send" },
@@ -153,7 +153,8 @@ func recording(t *testing.T, seed uint64, messages int) *powerloss.Recording {
 	return rec
 }
 
-// scratch returns a folder in memory if there is room: the syncs are in the log, whatever they cost.
+// scratch returns the folder KEEP or, without KEEP, a temporary folder. The folder is in memory if there is enough
+// space, because the recording contains the syncs in any case.
 func scratch(t *testing.T) string {
 	t.Helper()
 	if keep := os.Getenv("KEEP"); keep != "" {

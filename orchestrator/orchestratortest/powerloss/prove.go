@@ -15,23 +15,27 @@ import (
 type Plan struct {
 	Points int
 	Seed   uint64
-	Strict bool // a name is durable only after a sync of its folder; otherwise any sync makes all names durable
-	// Ignore drops syncs as if the program had forgotten them: a planted bug. nil drops none. The power is not cut
-	// before the first dropped sync, because the bug has no effect until then.
+	// Strict means that a name is durable only when its folder has been synced. Otherwise, any sync makes all names
+	// durable.
+	Strict bool
+	// Ignore simulates a bug: it drops the syncs for which it returns true, as if the program did not call them. If
+	// Ignore is nil, no syncs are dropped. No power failure is simulated before the first dropped sync, because until
+	// then the bug has no effect.
 	Ignore func(s Sync) bool
-	// Mute treats the answers of some commands as not written yet, as if the program wrote them last: a planted bug.
-	// nil mutes none.
+	// Mute simulates a bug: it ignores the answers of the commands for which it returns true, as if the program wrote
+	// them last of all. If Mute is nil, no answers are ignored.
 	Mute func(by string) bool
-	// Until, if a bug is planted, is the text of a violation that ends the examination. "" is any violation.
+	// Until ends the examination of a simulated bug when a violation contains this text. "" matches any violation.
 	Until string
-	// Progress, unless it is nil, is called after every hundredth cut with the number of cuts.
+	// Progress, if not nil, is called after every hundredth power failure with their number.
 	Progress func(cuts int)
 }
 
-// Sync is one call in a recording that makes changes durable.
+// Sync is a call of a recording that makes data durable.
 type Sync struct {
 	Call string // fsync or fdatasync
-	// Of is wal, db, journal, jsonl, staged (a file to be moved into the folder), staging (their folder) or other.
+	// Of is the kind of the file: wal, db, journal, jsonl, staged (a file on its way into the folder), staging (the
+	// folder of the staged files) or other.
 	Of string
 	// By is the command of the process: "serve", "send", "wait", ...
 	By string
@@ -42,16 +46,16 @@ type Report struct {
 	Points     int
 	Steps      int
 	Counted    map[string]int // system calls by kind, over the whole recording
-	Sent       int            // answered sends, over the whole recording
+	Sent       int            // sends that were answered, over the whole recording
 	Read       int            // messages printed by waits
 	Written    int            // lines of jsonl files, and files in the folder
 	Violations []Violation
 }
 
-// Violation is a power cut after which a promise did not hold.
+// Violation is a power failure after which a guarantee did not hold.
 type Violation struct {
-	After int // steps
-	Line  int // of the log
+	After int // the number of steps before the power failure
+	Line  int // the line of the log
 	Call  string
 	Seed  uint64
 	Wrong []string
@@ -61,13 +65,13 @@ func (v Violation) String() string {
 	return fmt.Sprintf("after step %d (line %d, %s), seed %d: %q", v.After, v.Line, v.Call, v.Seed, v.Wrong)
 }
 
-// says reports whether one of the violated promises contains a text.
+// says reports whether one of the complaints contains a text.
 func (v Violation) says(text string) bool {
 	return slices.ContainsFunc(v.Wrong, func(w string) bool { return strings.Contains(w, text) })
 }
 
-// Examine cuts the power at many moments of a recording and checks the result each time. It uses and changes the
-// folder of the recording.
+// Examine simulates power failures at many moments of a recording and checks the files after each. It works in the
+// folder of the recording, and changes it.
 func (rec *Recording) Examine(ctx context.Context, p Plan) (*Report, error) {
 	r, err := newReplay(rec.Load.Root, p.Strict, rec.steps)
 	if err != nil {
@@ -113,7 +117,8 @@ func (rec *Recording) Examine(ctx context.Context, p Plan) (*Report, error) {
 	return report, nil
 }
 
-// cut simulates one power cut, unless a planted bug has not had an effect yet.
+// cut simulates one power failure and checks the files. It does nothing if the plan drops syncs and none has been
+// dropped yet.
 func (rec *Recording) cut(ctx context.Context, r *replay, st *stage, t trial, report *Report,
 	progress func(cuts int)) error {
 	if r.ignoring != nil && r.ignored == 0 {
@@ -137,8 +142,8 @@ func (rec *Recording) cut(ctx context.Context, r *replay, st *stage, t trial, re
 	return ctx.Err()
 }
 
-// Faithful checks that the recording missed nothing: the final state in the model must equal the files. It must be
-// called before Examine.
+// Faithful checks that the recording is complete: the content of the files according to the model must equal the
+// content of the files at the end. It must be called before Examine.
 func (rec *Recording) Faithful() error {
 	r, err := newReplay(rec.Load.Root, true, rec.steps)
 	if err != nil {
@@ -175,7 +180,7 @@ func (rec *Recording) Faithful() error {
 	return nil
 }
 
-// String formats the report as one paragraph.
+// String returns the report as one paragraph.
 func (r *Report) String() string {
 	return fmt.Sprintf("%d power cuts with %d violations, in %d steps of a recording with %d acknowledged sends, %d messages printed by waits,"+
 		" %d messages in files; system calls: %v", r.Points, len(r.Violations), r.Steps, r.Sent, r.Read, r.Written,

@@ -9,7 +9,7 @@ import (
 
 // opened is an open file of a process.
 type opened struct {
-	node    *node // nil: not modelled
+	node    *node // nil if the file does not count
 	appends bool
 }
 
@@ -23,8 +23,8 @@ type underWay struct {
 type replay struct {
 	disk     *disk
 	told     told
-	group    map[int]int    // thread -> process
-	command  map[int]string // process -> the first word of its command line
+	group    map[int]int    // the process of each thread
+	command  map[int]string // the first argument of each process
 	open     map[int]map[int]*opened
 	opening  map[*call]string
 	changes  map[*call]*underWay
@@ -34,7 +34,7 @@ type replay struct {
 	counted  map[string]int // calls by kind of file, for the report
 	ignoring func(s step) bool
 	muted    func(s step) bool // reports whether an answer counts as not written yet
-	ignored  int               // syncs that were dropped so far
+	ignored  int               // the number of syncs that were dropped so far
 }
 
 func newReplay(root string, strict bool, steps []step) (*replay, error) {
@@ -49,7 +49,7 @@ func newReplay(root string, strict bool, steps []step) (*replay, error) {
 	return r, r.findThreads(steps)
 }
 
-// findThreads determines which threads belong to one process and therefore share descriptors.
+// findThreads finds the threads that belong to the same process and therefore share descriptors.
 func (r *replay) findThreads(steps []step) error {
 	parent := map[int]int{}
 	for _, s := range steps {
@@ -80,18 +80,18 @@ func (r *replay) findThreads(steps []step) error {
 	return nil
 }
 
-// fleeting reports whether a file is irrelevant after a power cut: the index of the WAL is rebuilt, and sockets end
-// with their processes.
+// fleeting reports whether a file is irrelevant after a power failure. The index of the WAL is created again, and
+// sockets are unusable when their processes have ended.
 func fleeting(name string) bool {
 	return strings.HasSuffix(name, "-shm") || strings.Contains(name, "-bell")
 }
 
-// inside reports whether a path is modelled.
+// inside reports whether the file with a path counts.
 func (r *replay) inside(name string) bool {
 	return (name == r.disk.root || strings.HasPrefix(name, r.disk.root+"/")) && !fleeting(name)
 }
 
-// at returns the open file that an argument refers to, or nil for a file that is not modelled.
+// at returns the open file of an argument, or nil if the file does not count.
 func (r *replay) at(s step, arg string) (*opened, error) {
 	fd, name, ok := descriptor(arg)
 	if !ok || !r.inside(name) {
@@ -107,7 +107,7 @@ func (r *replay) at(s step, arg string) (*opened, error) {
 	return o, nil
 }
 
-// pathOf resolves the path of a call, which may have a folder argument as the calls ending in -at do.
+// pathOf resolves a path argument of a call, relative to a folder if the name of the call ends in -at.
 func pathOf(folder, text string) (string, error) {
 	name, err := unquote(text)
 	if err != nil {
@@ -123,7 +123,7 @@ func pathOf(folder, text string) (string, error) {
 	return path.Join(base, string(name)), nil
 }
 
-// firstAttempts records which jsonl files have no content that is certainly on the disk.
+// firstAttempts records the recipients whose jsonl files may be empty on the disk.
 func (r *replay) firstAttempts() {
 	r.told.unsynced = map[string]bool{}
 	for i, name := range jsonlFiles {
@@ -132,13 +132,13 @@ func (r *replay) firstAttempts() {
 	}
 }
 
-// died reports whether a call had no effect because its process was about to end: the call never returned, and strace
-// could not read its arguments in memory, so the kernel could not either.
+// died reports whether a call had no effect because its process was about to end: the call never returned, and
+// neither strace nor the kernel could read the memory of its arguments.
 func (c *call) died() bool {
 	return c.result == "" && slices.ContainsFunc(c.args, func(arg string) bool { return strings.HasPrefix(arg, "0x") })
 }
 
-// do follows one step.
+// do applies one step to the model.
 func (r *replay) do(s step) error {
 	if s.died() {
 		return nil
@@ -168,14 +168,14 @@ func (r *replay) do(s step) error {
 	case "mkdirat":
 		err = r.doMkdir(s, s.args[0], s.args[1])
 	case "close":
-		// The number may be reused by another thread before the end of the call is logged.
+		// Another thread may get the same number before the end of the call is logged.
 		if fd, _, ok := descriptor(s.args[0]); ok && !s.leaves {
 			delete(r.open[r.group[s.thread]], fd)
 		}
 	case "mmap":
 		err = r.doMap(s)
 	case "clone", "clone3", "fork", "vfork", "execve", "sync_file_range", "sync", "syncfs":
-		// The model does not rely on the last three.
+		// The model ignores the effects of the last three calls.
 	default:
 		err = r.refuse(s)
 	}
@@ -185,7 +185,7 @@ func (r *replay) do(s step) error {
 	return nil
 }
 
-// refuse fails for calls that the model does not support, if they touch a modelled file.
+// refuse returns an error if a call that the model does not support uses a file that counts.
 func (r *replay) refuse(s step) error {
 	for _, arg := range s.args {
 		_, name, ok := descriptor(arg)

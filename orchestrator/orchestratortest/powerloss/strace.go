@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// call is one system call of one thread. The kernel executes it at some time between the steps in which it begins and
-// ends.
+// call is one system call of one thread. The kernel performs it at some moment between the step that begins it and
+// the step that ends it.
 type call struct {
 	thread int
 	name   string
-	args   []string // as printed by strace, strings still quoted
-	result string   // "" until it returns
-	line   int      // of the log, where it begins
+	args   []string // as strace writes them, with strings still in quotes
+	result string   // "" until the call has returned
+	line   int      // the line of the log in which the call begins
 }
 
 // number returns the result of the call, or -1 for an error.
@@ -36,8 +36,8 @@ type step struct {
 	leaves bool
 }
 
-// parseLog parses the output of strace -f: the beginnings and ends of calls, in the order in which they happened. It
-// skips lines about signals and ends of threads.
+// parseLog parses the output of strace -f. It returns the beginnings and the ends of calls in the order in which they
+// happened. It skips lines about signals and ends of threads.
 func parseLog(log []byte) (steps []step, err error) {
 	under := map[int]*call{}
 	for line := 1; len(log) > 0; line++ {
@@ -57,8 +57,8 @@ func parseLog(log []byte) (steps []step, err error) {
 	return steps, nil
 }
 
-// parseLine parses one line: a call begins, or ends, or both if nothing else happened in between. under holds the
-// calls that have not returned, by thread.
+// parseLine parses one line of the log: the beginning of a call, the end of a call, or both if no other line is
+// between them. under holds the calls that have not returned, by thread.
 func parseLine(line int, text string, under map[int]*call) ([]step, error) {
 	first, text, found := strings.Cut(text, " ")
 	thread, err := strconv.Atoi(first)
@@ -78,7 +78,7 @@ func parseLine(line int, text string, under map[int]*call) ([]step, error) {
 	}
 	c := &call{thread: thread, name: name, line: line}
 	rest, unfinished := strings.CutSuffix(rest, " <unfinished ...>")
-	if !unfinished { // the process ended in the meantime; the call never returns
+	if !unfinished { // the process ended in the meantime, and the call never returns
 		rest, unfinished = strings.CutSuffix(rest, " <detached ...>")
 	}
 	end := 0
@@ -96,13 +96,13 @@ func parseLine(line int, text string, under map[int]*call) ([]step, error) {
 	return []step{{c, false}, {c, true}}, err
 }
 
-// parseEnd parses the end of a call that the log shows in two parts: "<... openat resumed>) = 3</path>".
+// parseEnd parses the end of a call whose beginning is in an earlier line: "<... openat resumed>) = 3</path>".
 func parseEnd(text string, thread int, under map[int]*call) ([]step, error) {
 	name, rest, found := strings.Cut(strings.TrimPrefix(text, "<... "), " resumed>")
 	c := under[thread]
 	delete(under, thread)
 	if name == "???" || strings.HasSuffix(rest, " = ?") {
-		return nil, nil // the thread ended within the call, whose effect is unknown
+		return nil, nil // the thread ended during the call, which may have had any effect
 	}
 	if c == nil || !found || name != c.name {
 		return nil, fmt.Errorf("the end of a call that did not begin")
@@ -121,14 +121,14 @@ func resultOf(text string) (string, error) {
 	return strings.TrimSuffix(strings.TrimSpace(text[at+3:]), " (DELAYED)"), nil
 }
 
-// splitArgs splits arguments at commas outside of strings and brackets, and returns where they end.
+// splitArgs splits arguments at the commas outside strings and brackets, and returns the position of their end.
 func splitArgs(text string) (args []string, end int, err error) {
 	depth, start, quoted := 0, 0, false
 	for i := 0; i < len(text); i++ {
 		ch := text[i]
 		switch {
 		case quoted:
-			// A long string is skipped at once.
+			// Skip a long string in one step.
 			step := strings.IndexAny(text[i:], `"\`)
 			if step < 0 {
 				return nil, 0, fmt.Errorf("a text without end")
@@ -153,7 +153,8 @@ func splitArgs(text string) (args []string, end int, err error) {
 	return append(args, strings.TrimSpace(text[start:])), len(text), nil
 }
 
-// unquote returns the bytes of a string printed by strace, with C's escapes. A truncated string is an error.
+// unquote returns the bytes of a string in the format of strace, with C's escapes. It returns an error if strace
+// shortened the string.
 func unquote(text string) ([]byte, error) {
 	inner, found := strings.CutPrefix(text, `"`)
 	if !found || !strings.HasSuffix(inner, `"`) {
@@ -175,7 +176,7 @@ func unquote(text string) ([]byte, error) {
 	}
 }
 
-// escape returns the character of the escape sequence after a backslash, and its length.
+// escape decodes the escape sequence after a backslash, and returns its length.
 func escape(text string) (ch byte, n int) {
 	if at := strings.IndexByte(`nrtvf"\`, text[0]); at >= 0 {
 		return "\n\r\t\v\f\"\\"[at], 1

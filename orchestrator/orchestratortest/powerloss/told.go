@@ -5,14 +5,15 @@ import (
 	"strings"
 )
 
-// told holds the program's output: its answers, and what it wrote for other programs to read.
+// told records what other programs may have seen: the answers of the program, and the content of the files that it
+// wrote for them.
 type told struct {
 	sent    map[string]bool // acknowledged sends
-	refused map[string]bool // sends to an unknown recipient, answered as kept as dead letters
+	refused map[string]bool // sends to unknown recipients that were reported as kept as dead letters
 	read    map[string]bool // printed by a wait
-	acked   map[string]bool // acknowledged by a reader
-	written map[string]bool // written to a jsonl file, or named in the folder
-	backups map[string]bool // answered backups, by path
+	acked   map[string]bool // acknowledged messages
+	written map[string]bool // in a write to a jsonl file, or named in the folder
+	backups map[string]bool // reported backups, by path
 
 	unsynced map[string]bool // recipients whose jsonl file was never synced with content
 }
@@ -24,7 +25,7 @@ func newTold() told {
 	}
 }
 
-// hear records the answers in the output of a program.
+// hear records the answers of a program.
 func (t *told) hear(data []byte) {
 	for line := range strings.Lines(string(data)) {
 		var answer struct {
@@ -61,7 +62,7 @@ func (t *told) hear(data []byte) {
 	}
 }
 
-// idOf returns the message ID in a line of a jsonl file, or "" for a line that is not JSON.
+// idOf returns the ID of the message in a line of a jsonl file, or "" if the line is not JSON.
 func idOf(line []byte) string {
 	var l struct {
 		MessageID string `json:"message_id"`

@@ -14,16 +14,16 @@ import (
 	"mailroom/orchestrator/orchestratortest/history"
 )
 
-// tally counts actions of the run.
+// tally counts actions.
 type tally struct {
 	kills, massacres, pauses, outages, restarts, turnedAway, reaped, handed atomic.Int64
 }
 
-// kill kills a process at random intervals, and sometimes all at once, so that the next process finds a database that
-// is not open anywhere.
+// kill kills a process from time to time. Sometimes it kills all processes at once, so that the next process finds a
+// database that no other process has open.
 func (o *office) kill(_ string, random *rand.Rand) {
 	longest := 250 * time.Millisecond
-	if o.Database != "" { // a command must connect first
+	if o.Database != "" { // a command has to connect first
 		longest = 600 * time.Millisecond
 	}
 	for pause(o.ctx, between(random, 20*time.Millisecond, longest)) {
@@ -38,8 +38,8 @@ func (o *office) kill(_ string, random *rand.Rand) {
 	}
 }
 
-// pauseSome stops a process for a moment, anywhere: in the turnstile, in a transaction, between a delivery and its
-// settlement. Sometimes its leases are ended in the meantime, as if it had been stopped for longer.
+// pauseSome stops a process for a moment, at any point: in the turnstile, in a transaction, or between a delivery and
+// its settlement. Sometimes it also ends the leases of the process, as if the process had been stopped for longer.
 func (o *office) pauseSome(_ string, random *rand.Rand) {
 	for pause(o.ctx, between(random, 200*time.Millisecond, 1500*time.Millisecond)) {
 		p := o.register.any(random)
@@ -50,7 +50,7 @@ func (o *office) pauseSome(_ string, random *rand.Rand) {
 		o.log.Add(history.Event{Kind: history.Paused, Process: p.name})
 		pause(o.ctx, between(random, 20*time.Millisecond, 700*time.Millisecond))
 		if random.IntN(3) == 0 {
-			// This fails if the process was stopped within a transaction, which blocks this write as well.
+			// This fails if the process is stopped within a transaction, whose lock blocks this connection, too.
 			o.endLeases([]string{p.name}, 50*time.Millisecond)
 			pause(o.ctx, between(random, 20*time.Millisecond, 700*time.Millisecond))
 		}
@@ -58,7 +58,7 @@ func (o *office) pauseSome(_ string, random *rand.Rand) {
 	}
 }
 
-// breakFolder moves a folder away for a while, so that deliveries into it fail.
+// breakFolder takes a folder away for a while, so that deliveries into it fail.
 func (o *office) breakFolder(name string, random *rand.Rand) {
 	folder := filepath.Join(o.Folder, shakyName)
 	for pause(o.ctx, between(random, 300*time.Millisecond, 2*time.Second)) {
@@ -75,7 +75,7 @@ func (o *office) breakFolder(name string, random *rand.Rand) {
 	}
 }
 
-// reap ends the leases of killed processes, as time would. It leaves some of them to end by themselves.
+// reap ends most leases of killed processes, as time would. The other leases expire by themselves.
 func (o *office) reap(name string, random *rand.Rand) {
 	for pause(o.ctx, between(random, 50*time.Millisecond, 800*time.Millisecond)) {
 		var dead []string
@@ -85,13 +85,13 @@ func (o *office) reap(name string, random *rand.Rand) {
 			}
 		}
 		if err := o.endLeases(dead, 30*time.Second); err != nil && o.Database == "" {
-			// A server may be away; the leases then end by themselves.
+			// A server may be unavailable. The leases then expire by themselves.
 			o.fault(name, err)
 		}
 	}
 }
 
-// endLeases sets the ends of the leases of some processes to a time in the past.
+// endLeases sets the ends of the leases of some processes into the past.
 func (o *office) endLeases(dead []string, patience time.Duration) error {
 	if len(dead) == 0 {
 		return nil
@@ -117,7 +117,7 @@ func (o *office) endLeases(dead []string, patience time.Duration) error {
 	return err
 }
 
-// restart restarts the server every few seconds, as if the power had failed for a moment.
+// restart restarts the server every few seconds, as after a short power failure.
 func (o *office) restart(name string, random *rand.Rand) {
 	for o.Restart != nil && pause(o.ctx, between(random, 6*time.Second, 10*time.Second)) {
 		if err := o.Restart(); err != nil {

@@ -21,11 +21,10 @@ import (
 	"mailroom/orchestrator/store/postgres"
 )
 
-// lanes is how many goroutines of a helper send at the same time.
+// lanes is the number of goroutines of a helper that send concurrently.
 const lanes = 6
 
-// diary passes events from a helper to the driver. A line is written immediately, so that it survives a kill of the
-// helper.
+// diary writes a helper's events to the driver. Each line is written at once, so that it survives the helper.
 type diary struct {
 	mu  sync.Mutex
 	out io.Writer
@@ -35,15 +34,15 @@ func (d *diary) add(e history.Event) {
 	if e.At == 0 {
 		e.At = time.Now().UnixNano()
 	}
-	line, _ := json.Marshal(e) // strings and numbers can always be marshalled
+	line, _ := json.Marshal(e) // strings and numbers can always be encoded
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.out.Write(append(line, '\n'))
 }
 
 // Helper runs a process that sends as a Go program does. Its arguments are a role (api, raw), the database and a
-// seed. It ends when its standard input is closed, and returns the exit status. In the role worker, it is the command
-// of an exec transport, and writes a diary instead.
+// seed. Helper ends at the end of its standard input, and returns the exit status. In the role worker, Helper is the
+// command of an exec transport, and its second argument is a diary.
 func Helper(args []string, transports map[string]orchestrator.Transport) int {
 	if len(args) != 3 {
 		fmt.Fprintln(os.Stderr, "usage: helper api|raw DATABASE SEED, or helper worker DIARY SEED")
@@ -81,7 +80,7 @@ func sendByAPI(ctx context.Context, path string, seed uint64, d *diary,
 	r, err := router.Open(ctx, ledger.Options{
 		Path: path, Instance: os.Getenv("ORCHESTRATOR_INSTANCE_ID"), Host: os.Getenv("MAILROOM_HOST_NAME"),
 		Transports: transports,
-		State:      filepath.Join(os.Getenv("HOME"), ".local", "state", "mailroom"), // as for the command line
+		State:      filepath.Join(os.Getenv("HOME"), ".local", "state", "mailroom"), // as on the command line
 	})
 	if err != nil {
 		return err
@@ -122,7 +121,7 @@ func sendByAPI(ctx context.Context, path string, seed uint64, d *diary,
 	return <-failures
 }
 
-// serverAway reports whether an error means only that the database server was unavailable.
+// serverAway reports whether an error means only that the server of a database was unavailable or busy.
 func serverAway(database string, err error) bool {
 	code := orchestrator.CodeOf(err)
 	return postgres.IsAddress(database) && (code == orchestrator.Unavailable || code == orchestrator.Busy)
@@ -144,7 +143,7 @@ func sendDraft(r *delivery.Engine, send *draft, d *diary) error {
 	return nil
 }
 
-// sendPlain sends with SQL alone, as a program does that follows only the command document.
+// sendPlain sends with SQL alone, as a program does that uses only the documented table.
 func sendPlain(ctx context.Context, path string, seed uint64, d *diary) error {
 	db, err := history.OpenPlain(path, 30*time.Second)
 	if err != nil {

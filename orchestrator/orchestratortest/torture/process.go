@@ -21,12 +21,12 @@ import (
 type process struct {
 	o      *office
 	name   string
-	began  int64 // ns since 1970, before it was started
+	began  int64 // ns since 1970, before the start
 	cmd    *exec.Cmd
 	in     io.WriteCloser
 	out    io.ReadCloser
 	errors bytes.Buffer
-	said   string // the output, for a fault
+	said   string // the answer, for a fault
 
 	mu     sync.Mutex
 	ended  bool
@@ -38,7 +38,7 @@ type register struct {
 	mu      sync.Mutex
 	running []*process
 	count   map[string]int // names used so far
-	dead    []string       // killed processes whose leases were not ended yet
+	dead    []string       // killed processes whose leases have not been ended
 }
 
 // start starts a process with pipes. The caller must call wait.
@@ -74,12 +74,12 @@ func (o *office) start(kind string, program []string, args ...string) (*process,
 	return p, nil
 }
 
-// notHad is the exit status of a command that could not use the database. It is not a fault if the database is on a
-// server, which may be away.
+// notHad is the exit status of a command that could not use the database. This status is not a fault if a server may
+// be unavailable.
 const notHad = 75
 
-// wait waits for the end of a process whose output was read to its end. An exit with a status that is not allowed is
-// a fault, unless the process was killed.
+// wait waits for the end of a process whose output was read to its end. An exit status that is not allowed is a
+// fault, unless the process was killed.
 func (p *process) wait(allowed ...int) {
 	p.in.Close()
 	err := p.cmd.Wait()
@@ -116,20 +116,20 @@ func (p *process) wasKilled() bool {
 	return p.killed
 }
 
-// kill sends SIGKILL, which also ends a stopped process. It reports whether the signal was sent.
+// kill sends SIGKILL, which also ends a stopped process. It reports whether it sent the signal.
 func (p *process) kill() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended || p.killed {
 		return false
 	}
-	// The kill is logged first, because answers that are missing from here on are excused.
+	// The event is recorded first: from here on, a missing answer is no fault.
 	p.o.log.Add(history.Event{Kind: history.Killed, Process: p.name})
 	p.killed = true
 	return p.cmd.Process.Signal(syscall.SIGKILL) == nil
 }
 
-// signal sends another signal, and reports whether it was sent.
+// signal sends another signal.
 func (p *process) signal(s syscall.Signal) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -166,7 +166,7 @@ func (r *register) all() []*process {
 	return append([]*process(nil), r.running...)
 }
 
-// killAll kills all running processes and returns how many there were.
+// killAll kills all running processes and returns their number.
 func (r *register) killAll() (n int) {
 	for _, p := range r.all() {
 		if p.kill() {
@@ -176,7 +176,7 @@ func (r *register) killAll() (n int) {
 	return n
 }
 
-// takeDead returns the processes that were killed since the last call.
+// takeDead returns the processes that were killed since its last call.
 func (r *register) takeDead() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -185,17 +185,17 @@ func (r *register) takeDead() []string {
 	return dead
 }
 
-// finish reads the output of a process and waits for its end.
+// finish reads the remaining output of a process and waits for its end.
 func (p *process) finish(allowed ...int) []byte {
 	p.in.Close()
-	out, _ := io.ReadAll(p.out) // a killed process may leave partial output
+	out, _ := io.ReadAll(p.out) // a killed process may leave incomplete output
 	p.said = string(out[:min(len(out), 1000)])
 	p.wait(allowed...)
 	return out
 }
 
-// once runs the program once, to its end or its death, and decodes its answer. ok is false if there is no complete
-// answer.
+// once runs the program until it ends or is killed, and decodes its answer. ok reports whether the answer is
+// complete.
 func (o *office) once(kind string, answer any, allowed []int, args ...string) (p *process, ok bool) {
 	p, err := o.start(kind, o.Program, args...)
 	if err != nil {
@@ -206,7 +206,7 @@ func (o *office) once(kind string, answer any, allowed []int, args ...string) (p
 	return p, json.Unmarshal(out, answer) == nil
 }
 
-// command runs the program outside of the torture, and returns an error if the program fails.
+// command runs the program while no process is killed. It returns an error if the program fails.
 func (o *office) command(ctx context.Context, kind string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, o.Program[0], append(o.Program[1:len(o.Program):len(o.Program)], args...)...)
 	cmd.Env = append(os.Environ(), "MAILROOM_DB="+o.db, "MAILROOM_AGENT=", "HOME="+o.Folder, "XDG_STATE_HOME=",

@@ -25,19 +25,19 @@ import (
 	"mailroom/orchestrator/orchestratortest/history"
 )
 
-// take moves files out of the folders of dir transports as an agent does, each in one step, so that no file is taken
-// twice. Each file must be complete at that moment.
+// take takes files away from the folders of dir transports as an agent does. It renames each file, so that no file is
+// taken twice. A file must be complete at that moment.
 func (o *office) take(name string, random *rand.Rand) {
 	for number := 1; pause(o.ctx, between(random, time.Millisecond, 200*time.Millisecond)); {
 		for _, f := range folders(o.Folder) {
 			entries, err := os.ReadDir(f.Inbox)
-			if err != nil && !errors.Is(err, fs.ErrNotExist) { // nothing has arrived yet, or the folder is away
+			if err != nil && !errors.Is(err, fs.ErrNotExist) { // no messages yet, or the folder is away
 				o.fault(name, err)
 			}
 			for _, e := range entries {
 				taken := filepath.Join(f.Taken, fmt.Sprintf("%06d-%s", number, e.Name()))
 				if os.Rename(filepath.Join(f.Inbox, e.Name()), taken) != nil {
-					continue // the folder was moved away just now
+					continue // its folder was taken away just now
 				}
 				number++
 				if content, err := os.ReadFile(taken); err != nil || !json.Valid(content) {
@@ -59,8 +59,8 @@ func (o *office) worker() string {
 	return strings.Join(words, " ")
 }
 
-// work acts as a command of an exec transport. It reads its message, records it, and ends in one of the ways in which
-// a command can end. It returns its exit status.
+// work runs as the command of an exec transport. It reads its message, records it in the diary, and ends in one of
+// the ways in which a command can end. It returns the exit status.
 func work(path string, seed uint64) int {
 	run := fmt.Sprintf("%d-%d", os.Getpid(), time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, uint64(time.Now().UnixNano()))) // different for each attempt
@@ -104,7 +104,8 @@ func work(path string, seed uint64) int {
 	return status
 }
 
-// slowness returns how long a recipient takes: mostly no time, sometimes a while, and rarely longer than it may take.
+// slowness returns how long a recipient takes: usually no time, sometimes a while, and rarely longer than its
+// timeout.
 func slowness(random *rand.Rand) time.Duration {
 	switch n := random.IntN(300); {
 	case n == 0:
@@ -115,7 +116,7 @@ func slowness(random *rand.Rand) time.Duration {
 	return 0
 }
 
-// receiver is the web server that gets the messages to the agent posted.
+// receiver is the web server that receives the messages of the agent posted.
 type receiver struct {
 	folder string
 	seed   uint64
@@ -142,7 +143,7 @@ func (r *receiver) listen() (err error) {
 	return nil
 }
 
-// close waits for the running requests.
+// close waits for the active requests.
 func (r *receiver) close() error {
 	if r.server == nil {
 		return nil
@@ -156,7 +157,7 @@ func (r *receiver) close() error {
 
 func (r *receiver) url() string { return "http://" + r.listener.Addr().String() + "/posted" }
 
-// key returns the key that signs requests.
+// key returns the key that signs the requests.
 func (r *receiver) key() []byte {
 	key := sha256.Sum256(strconv.AppendUint(nil, r.seed, 10))
 	return key[:]
@@ -164,8 +165,8 @@ func (r *receiver) key() []byte {
 
 func (r *receiver) secret() string { return "whsec_" + base64.StdEncoding.EncodeToString(r.key()) }
 
-// ServeHTTP records a request and answers in one of the ways in which a server can answer. A request with an
-// incomplete body, whose sender was killed, has not arrived.
+// ServeHTTP records a request and answers in one of the ways in which a server can answer. It ignores a request with
+// an incomplete body, because the sender was killed.
 func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	body, err := io.ReadAll(q.Body)
 	if err != nil {
@@ -196,7 +197,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	if err := began.Write(r.diary); err != nil {
 		r.fault(posted, err)
 	}
-	pause(context.Background(), slowness(random)) // it continues if its client is killed
+	pause(context.Background(), slowness(random)) // the pause continues when the client is killed
 	ended.At = time.Now().UnixNano()
 	if err := ended.Write(r.diary); err != nil {
 		r.fault(posted, err)
@@ -210,7 +211,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	w.WriteHeader(status)
 }
 
-// statusOf returns a random status; 0 is no answer.
+// statusOf returns a random status. 0 means no answer.
 func statusOf(random *rand.Rand) int {
 	statuses := []int{0, 500, 404, 503, 503, 400, 413, 415, 422}
 	if n := random.IntN(60); n < len(statuses) {

@@ -12,7 +12,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/history"
 )
 
-// Report describes the actions and the result of a run.
+// Report holds the actions and the results of a run.
 type Report struct {
 	history.Result
 	Seed      uint64
@@ -21,11 +21,11 @@ type Report struct {
 	Leftovers []string
 
 	Processes, Kills, Massacres, Pauses, Outages int
-	Restarts, Unsure, TurnedAway                 int // of the server, and the consequences
+	Restarts, Unsure, TurnedAway                 int // restarts of the server, and their consequences
 	Acknowledged, Unanswered, Handed             int
 }
 
-// Failed reports whether anything was violated.
+// Failed reports whether there were violations or leftovers.
 func (r *Report) Failed() bool { return len(r.Violations) > 0 || len(r.Leftovers) > 0 }
 
 // Check checks the data that a run left in its folder.
@@ -91,7 +91,7 @@ func (r *Report) Problems() (list []string) {
 	return list
 }
 
-// Markdown formats the report as a section of docs/guarantees.md.
+// Markdown returns the report as a section of docs/guarantees.md.
 func (r *Report) Markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Run on %s with `make torture SEED=%d FOR=%s`: %s of activity, %s in all.\n\n",
@@ -141,7 +141,7 @@ func (r *Report) Markdown() string {
 	return b.String()
 }
 
-// short formats a duration to the second.
+// short formats a duration, rounded to seconds.
 func short(d time.Duration) string {
 	text := d.Round(time.Second).String()
 	if strings.HasSuffix(text, "m0s") {
@@ -162,7 +162,7 @@ func grouped(n int) string {
 // Markers around the report in docs/guarantees.md.
 const beginMark, endMark = "<!-- torture: begin -->", "<!-- torture: end -->"
 
-// Insert places a report between the markers of a document.
+// Insert puts a report between the markers of a document.
 func Insert(document, report string) (string, error) {
 	before, rest, found := strings.Cut(document, beginMark)
 	_, after, ended := strings.Cut(rest, endMark)

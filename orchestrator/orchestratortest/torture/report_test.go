@@ -8,7 +8,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/history"
 )
 
-// TestInsert inserts a report twice into the document that `make torture REPORT=1` writes.
+// TestInsert inserts a report twice into the document that `make torture REPORT=1` changes.
 func TestInsert(t *testing.T) {
 	t.Parallel()
 	document, err := os.ReadFile("../../../docs/guarantees.md")

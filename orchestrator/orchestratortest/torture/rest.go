@@ -16,11 +16,11 @@ import (
 	"mailroom/orchestrator/orchestratortest/history"
 )
 
-// restWithin bounds how long a run may take to come to rest.
+// restWithin is the maximum time that a run may take to come to rest.
 const restWithin = 5 * time.Minute
 
-// rest brings the run to rest: the leases of dead processes end, and all messages are delivered or given up. Then one
-// more process rings the bell, which removes the sockets that dead processes left in its folder.
+// rest brings the run to rest: the leases of killed processes expire, and every message is delivered or given up.
+// Then another process rings the bell, which removes the files that killed processes left in its folder.
 func (o *office) rest() error {
 	ctx, cancel := context.WithTimeout(o.done, restWithin)
 	defer cancel()
@@ -75,7 +75,7 @@ func (o *office) sendLast(ctx context.Context) error {
 	return o.recount(ctx)
 }
 
-// recount compares the counts of stats with the trace, and those of status with the rows.
+// recount compares the counts of stats with the trace, and the counts of status with the rows.
 func (o *office) recount(ctx context.Context) error {
 	if err := o.compareStats(ctx); err != nil {
 		return err
@@ -129,7 +129,8 @@ func (o *office) compareStats(ctx context.Context) error {
 	return nil
 }
 
-// undelivered ends all leases, since no process is alive that could hold one, and counts the undelivered messages.
+// undelivered ends all leases, because no living process holds one, and returns the number of messages that are still
+// to be delivered.
 func (o *office) undelivered(ctx context.Context) (left int, err error) {
 	db, err := history.OpenPlain(o.db, 30*time.Second)
 	if err != nil {
@@ -145,7 +146,7 @@ func (o *office) undelivered(ctx context.Context) (left int, err error) {
 	return left, err
 }
 
-// ageSockets makes the sockets of dead processes old enough to count as dead.
+// ageSockets sets the modification times of the remaining sockets into the past, so that they count as abandoned.
 func (o *office) ageSockets() error {
 	names, err := os.ReadDir(o.db + "-bell")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -160,8 +161,8 @@ func (o *office) ageSockets() error {
 	return err
 }
 
-// leftovers lists things that should not exist when no process has the database open: processes, open files, sockets,
-// held locks, and undocumented files.
+// leftovers lists anything that should not exist when no process has the database open: processes, open files,
+// sockets, held locks, and undocumented files.
 func (o *office) leftovers() (left []string) {
 	for _, p := range o.register.all() {
 		left = append(left, "the process "+p.name+" runs")
@@ -179,18 +180,18 @@ func (o *office) leftovers() (left []string) {
 			return err
 		}
 		switch from, _ := filepath.Rel(o.Folder, path); {
-		case strings.HasPrefix(from, ".local/state/mailroom/trusted/"): // the database was created here
+		case strings.HasPrefix(from, ".local/state/mailroom/trusted/"): // marks the database as created here
 		case from == databaseName, from == historyName, from == seedName, from == addressName,
 			strings.HasSuffix(from, ".jsonl"):
-		case strings.HasSuffix(from, ".sock"), // of a killed daemon: the next daemon replaces it
+		case strings.HasSuffix(from, ".sock"), // of a killed daemon; the next daemon replaces it
 			strings.HasPrefix(from, ".s") && strings.HasSuffix(from, "/s"): // or removes it, if it had no name yet
 		case strings.HasPrefix(from, takenName+"/"), isBox(from):
-		case from == databaseName+"-turnstile", strings.HasSuffix(from, ".jsonl.lock"): // these remain, as documented
+		case from == databaseName+"-turnstile", strings.HasSuffix(from, ".jsonl.lock"): // stay, as documented
 			left = append(left, held(path)...)
 			left = append(left, full(path)...)
-		case strings.HasPrefix(from, ".local/state/mailroom/") && strings.Contains(from, "/mailroom-slots/"): // as below, on a server
+		case strings.HasPrefix(from, ".local/state/mailroom/") && strings.Contains(from, "/mailroom-slots/"): // of a server's database
 			left = append(left, held(path)...)
-		case strings.HasPrefix(from, databaseName+"-slots/"): // remains, and contains its last owner
+		case strings.HasPrefix(from, databaseName+"-slots/"): // stays, and names its last holder
 			left = append(left, held(path)...)
 		default:
 			left = append(left, "the file "+path)
@@ -203,14 +204,14 @@ func (o *office) leftovers() (left []string) {
 	return left
 }
 
-// isBox reports whether a file is one that a dir transport leaves: the messages of its agents, the text in its
-// staging folder, and files that a killed process had staged for messages that were given up before another process
-// could write.
+// isBox reports whether a file belongs to a dir transport: a message of one of its agents, the README in its staging
+// folder, or a staged file. Staged files remain if a process was killed and the message was given up before another
+// process could write it.
 func isBox(from string) bool {
 	for _, root := range []string{filepath.Join(solidName, boxName), filepath.Join(shakyName, boxName)} {
 		for _, pattern := range []string{"*/*.json", ".mailroom/README", ".mailroom/*-*-*"} {
 			if match, _ := filepath.Match(filepath.Join(root, pattern), from); match {
-				// A bad pattern is the only error.
+				// The only possible error is a malformed pattern.
 				return true
 			}
 		}
@@ -239,9 +240,9 @@ func held(path string) (left []string) {
 	return left
 }
 
-// holders lists the processes that have a file below folder open, on systems with /proc.
+// holders lists the processes that have a file below folder open, according to /proc.
 func holders(folder string) (left []string) {
-	links, _ := filepath.Glob("/proc/[0-9]*/fd/*") // a bad pattern is the only error
+	links, _ := filepath.Glob("/proc/[0-9]*/fd/*") // the only possible error is a malformed pattern
 	for _, link := range links {
 		target, err := os.Readlink(link)
 		if err == nil && strings.HasPrefix(target, folder+"/") {

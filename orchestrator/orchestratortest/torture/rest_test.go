@@ -12,10 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestLeftovers plants everything that a process could leave behind. Each must be found, except documented files.
+// TestLeftovers creates the files that a process could leave, and checks that each is found, except for those that
+// are documented to stay.
 func TestLeftovers(t *testing.T) {
 	t.Parallel()
-	folder, err := os.MkdirTemp("", "left") // short, because the length of a socket's path is limited
+	folder, err := os.MkdirTemp("", "left") // short, because the path of a socket is limited
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"mailroom/orchestrator/orchestratortest/history"
 )
 
-// draft is a send that is about to be made.
+// draft is a send that has not been made yet.
 type draft struct {
 	history.Event
 	key string // idempotency key
@@ -22,13 +22,13 @@ type draft struct {
 	ttl int    // seconds
 }
 
-// draw returns the next send of a lane, chosen at random.
+// draw returns the next send of a lane, with random properties.
 func (o *office) draw(random *rand.Rand, lane string, number int) draft {
 	d := draft{Event: history.Event{
 		Lane: lane, Number: number, Token: lane + "-" + strconv.Itoa(number),
 		Sender: sendersNames[random.IntN(len(sendersNames))], Recipient: targets[random.IntN(len(targets))],
 	}}
-	switch n := random.IntN(100); { // few, because a command takes time
+	switch n := random.IntN(100); { // few messages go to the command, which is slow
 	case n < 2:
 		d.Recipient = worked
 	case n < 6:
@@ -43,7 +43,7 @@ func (o *office) draw(random *rand.Rand, lane string, number int) draft {
 	}
 	switch n := random.IntN(500); {
 	case n == 0:
-		d.fat = 200_000 // several pages of a file: a kill may tear it
+		d.fat = 200_000 // several pages of a file: a kill may leave it incomplete
 	case n < 10:
 		d.fat = 10_000
 	}
@@ -72,18 +72,18 @@ func (d *draft) line() []byte {
 	if d.key != "" {
 		object["idempotency_key"] = d.key
 	}
-	text, _ := json.Marshal(object) // strings and numbers can always be marshalled
+	text, _ := json.Marshal(object) // strings and numbers can always be encoded
 	return append(text, '\n')
 }
 
-// asked records that a send is about to be requested.
+// asked and acknowledged record a send before it is made and after its answer.
 func (p *process) asked(d *draft) {
 	e := d.Event
 	e.Kind, e.Process, e.At = history.Asked, p.name, time.Now().UnixNano()
 	p.o.log.Add(e)
 }
 
-// refused reports whether an answer means that the database was unavailable, and records that.
+// refused reports whether an answer means that the database was unavailable or busy, and records such an answer.
 func (p *process) refused(d *draft, code string) bool {
 	if p.o.Database == "" || code != "unavailable" && code != "busy" {
 		return false
@@ -100,13 +100,13 @@ func (p *process) acknowledged(d *draft, id string) {
 type answer struct {
 	Success   bool   `json:"success"`
 	MessageID string `json:"message_id"`
-	Error     string `json:"error"` // error code
+	Error     string `json:"error"` // its code
 }
 
-// window is the most lines of a sender that are not answered yet.
+// window is the maximum number of a sender's lines that are not answered yet.
 const window = 30
 
-// sendLines sends through `send --stdin` repeatedly.
+// sendLines sends through `send --stdin`, again and again.
 func (o *office) sendLines(name string, random *rand.Rand) {
 	for o.ctx.Err() == nil {
 		p, err := o.start(name, o.Program, "send", "--stdin")
@@ -122,8 +122,8 @@ func (o *office) sendLines(name string, random *rand.Rand) {
 	}
 }
 
-// sendKeyed sends with idempotency keys. Sends that a killed process did not acknowledge are repeated by the next
-// process.
+// sendKeyed sends with idempotency keys. The next process repeats the sends that a killed process did not
+// acknowledge.
 func (o *office) sendKeyed(name string, random *rand.Rand) {
 	var open []draft // not acknowledged, oldest first
 	number := 0
@@ -156,8 +156,8 @@ func (o *office) sendKeyed(name string, random *rand.Rand) {
 	}
 }
 
-// talk writes the sends from next to a `send --stdin` and reads the answers, until next has no more or the process is
-// killed. It returns how many were acknowledged before the first send that must be repeated.
+// talk writes the sends that next returns to a `send --stdin` and reads the answers, until next returns false or the
+// process ends. It returns how many sends were acknowledged before the first one that must be repeated.
 func (p *process) talk(random *rand.Rand, next func() (draft, bool)) (told int) {
 	underWay := make(chan draft, window)
 	ended := make(chan struct{})
@@ -165,7 +165,7 @@ func (p *process) talk(random *rand.Rand, next func() (draft, bool)) (told int) 
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		defer close(ended)
-		n, whole := 0, true // until the first that must be repeated
+		n, whole := 0, true // n counts until the first send that must be repeated
 		defer func() { answered <- n }()
 		answers := bufio.NewScanner(p.out)
 		answers.Buffer(nil, 4<<20)
@@ -195,7 +195,7 @@ func (p *process) talk(random *rand.Rand, next func() (draft, bool)) (told int) 
 	return <-answered
 }
 
-// write writes lines in bursts, at most window lines ahead of the answers.
+// write writes lines in bursts, at most window of them ahead of the answers.
 func (p *process) write(random *rand.Rand, next func() (draft, bool), underWay chan<- draft, ended <-chan struct{}) {
 	burst := 0
 	for {
@@ -223,7 +223,7 @@ func (p *process) write(random *rand.Rand, next func() (draft, bool), underWay c
 func (o *office) sendSingly(name string, random *rand.Rand) {
 	for number := 1; pause(o.ctx, between(random, 5*time.Millisecond, 100*time.Millisecond)); number++ {
 		d := o.draw(random, name, number)
-		d.fat = min(d.fat, 10_000) // the length of an argument is limited
+		d.fat = min(d.fat, 10_000) // the size of an argument is limited
 		args := []string{"send", "--sender", d.Sender, "--recipient", d.Recipient, "--message-type", "note",
 			"--payload", d.payload(),
 			"--priority", strconv.Itoa(d.Priority)}
@@ -232,7 +232,8 @@ func (o *office) sendSingly(name string, random *rand.Rand) {
 			o.fault(name, err)
 			return
 		}
-		// The process has already begun, but cannot have sent before its start, so the event gets that earlier time.
+		// The process has already been started, but it cannot have sent before its start. The event therefore gets
+		// the time just before the start.
 		e := d.Event
 		e.Kind, e.Process, e.At = history.Asked, p.name, p.began
 		o.log.Add(e)
@@ -248,13 +249,13 @@ func (o *office) sendSingly(name string, random *rand.Rand) {
 	}
 }
 
-// sendFromGo runs helpers that send and deliver through the Go API.
+// sendFromGo runs helpers that send, and deliver, through the Go API.
 func (o *office) sendFromGo(name string, random *rand.Rand) { o.help(name, random, "api") }
 
 // sendRaw runs helpers that send with plain SQL.
 func (o *office) sendRaw(name string, random *rand.Rand) { o.help(name, random, "raw") }
 
-// help runs helpers of one role. They write their own history to standard output.
+// help runs helpers of one role. Helpers write their own history to standard output.
 func (o *office) help(name string, random *rand.Rand, role string) {
 	for o.ctx.Err() == nil {
 		p, err := o.start(name, o.Helper, role, o.db, strconv.FormatUint(random.Uint64(), 10))
@@ -262,7 +263,7 @@ func (o *office) help(name string, random *rand.Rand, role string) {
 			o.fault(name, err)
 			return
 		}
-		stop := context.AfterFunc(o.ctx, func() { p.in.Close() }) // which asks the helper to end
+		stop := context.AfterFunc(o.ctx, func() { p.in.Close() }) // asks it to end
 		lines := bufio.NewScanner(p.out)
 		for lines.Scan() {
 			var e history.Event

@@ -1,6 +1,6 @@
 // Package torture runs real processes of the program on one database (senders, daemons, readers, cleaners). At
-// random, it kills them with SIGKILL, stops them, and moves folders away. At the end it compares the remaining data
-// with the answers that each process received. Package history does the comparison.
+// random, it kills them with SIGKILL, stops them, and takes folders away from them. At the end, it compares the
+// remaining data with the answers that the processes gave. Package history makes the comparison.
 package torture
 
 import (
@@ -17,18 +17,18 @@ import (
 	"mailroom/orchestrator/orchestratortest/history"
 )
 
-// Config configures a run. Seed determines the actions and their times. How the processes interleave depends on the
-// machine, so a seed makes it likely, but not certain, that a failure recurs.
+// Config configures a run. Seed determines which actions affect which processes, and when. The timing of the
+// processes depends on the machine, so that the same seed makes the same failure likely, but not certain.
 type Config struct {
 	Seed    uint64
-	For     time.Duration // of activity; coming to rest and the checks take longer
-	Folder  string        // for all files; created if needed
+	For     time.Duration // duration of the activity; coming to rest and the checks take longer
+	Folder  string        // for all files; created if necessary
 	Program []string      // the program under test, with its first arguments
 	Helper  []string      // a program that calls Helper
-	Log     io.Writer     // progress for people
+	Log     io.Writer     // progress messages for people
 
-	// Database is the address of an empty database on a PostgreSQL server; "": a file in the folder. Restart, if it
-	// is not nil, is called every few seconds, and restarts that server without a clean shutdown.
+	// Database is the address of an empty place on a PostgreSQL server. If it is "", the database is a file in the
+	// folder. Restart, if not nil, restarts that server without a clean shutdown. It is called every few seconds.
 	Database string
 	Restart  func() error
 }
@@ -38,14 +38,14 @@ const (
 	databaseName = "mailroom.db"
 	historyName  = "history.jsonl"
 	seedName     = "seed"
-	addressName  = "address" // the database's address, if it is on a server
-	takenName    = "taken"   // folder into which files are moved
-	shakyName    = "shaky"   // folder that is moved away at times
+	addressName  = "address" // the database's, if it is on a server
+	takenName    = "taken"   // folder into which files are taken away
+	shakyName    = "shaky"   // folder that is temporarily taken away
 	solidName    = "solid"
 )
 
-// Settings that differ from the defaults: a retry schedule with short, odd delays, and small claims, so that more
-// claims are active when a process is killed.
+// settings lists the settings of a run that differ from the defaults: a retry schedule with short, unusual delays,
+// and small claims, so that more claims are active when a process is killed.
 var settings = [][2]string{
 	{"retry.ladder", "70ms,190ms,430ms"}, {"delivery.timeout", "3s"}, {"delivery.claim_size", "40"},
 }
@@ -56,15 +56,15 @@ type office struct {
 	db       string
 	log      *history.Log
 	ctx      context.Context // ends at the end of the activity
-	done     context.Context // ends if coming to rest takes too long
+	done     context.Context // ends when even coming to rest takes too long
 	register register
 	receiver receiver
 	tally    tally
 	actors   sync.WaitGroup
 }
 
-// Run performs a run and checks it. The folder is kept; the report contains the violations. An error means that the
-// run could not be performed, or did not come to rest; it names the seed and the folder.
+// Run performs a run and checks it. It keeps the folder. The report contains the violations. Run returns an error if
+// it could not perform the run, or if the run did not come to rest; the error contains the seed and the folder.
 func Run(ctx context.Context, c Config) (report Report, err error) {
 	began := time.Now()
 	o, err := open(ctx, c)
@@ -75,7 +75,7 @@ func Run(ctx context.Context, c Config) (report Report, err error) {
 		if err := step(); err != nil {
 			o.register.killAll()
 			o.receiver.close()
-			o.log.Close() // so that the history up to here can be read
+			o.log.Close() // so that the history so far can be read
 			return Report{}, fmt.Errorf("%w (seed %d, in %s)", err, c.Seed, c.Folder)
 		}
 	}
@@ -117,19 +117,19 @@ func open(ctx context.Context, c Config) (*office, error) {
 	return o, nil
 }
 
-// dice returns an independent random source for an actor, so that its numbers do not depend on how often others draw.
+// dice returns the random numbers of an actor. They are independent of how often other actors use theirs.
 func (o *office) dice(actor string) *rand.Rand {
 	h := fnv.New64a()
 	io.WriteString(h, actor)
 	return rand.New(rand.NewPCG(o.Seed, h.Sum64()))
 }
 
-// between returns a random duration.
+// between returns a random duration of at least low and less than high.
 func between(random *rand.Rand, low, high time.Duration) time.Duration {
 	return low + time.Duration(random.Int64N(int64(high-low)))
 }
 
-// pause waits for d, and reports whether ctx is still active.
+// pause waits for d. It reports whether ctx is still active.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -141,9 +141,9 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// The participants. The transports of filed, backed and shaky are files; those of boxed and stored are folders. The
-// files of backed and shaky and the folder of stored are in the folder that is moved away. The messages to worked go
-// to a command, and those to posted to a web server.
+// Agents in a run. The transports of filed, backed and shaky are files, and those of boxed and stored are folders.
+// The files and folders of backed, shaky and stored are in the folder that is taken away. The messages of worked go
+// to a command, and those of posted to a web server.
 var (
 	sendersNames = []string{"ann", "bob", "cid"}
 	readers      = []string{"inboxed", "mixed"}
@@ -152,7 +152,7 @@ var (
 
 const boxed, stored, worked, posted = "boxed", "stored", "worked", "posted"
 
-// agents returns the arguments that add each agent with its transport.
+// agents returns the arguments of `agent add` for each agent.
 func (o *office) agents() [][]string {
 	shaky, solid := filepath.Join(o.Folder, shakyName), filepath.Join(o.Folder, solidName)
 	list := [][]string{
@@ -172,7 +172,7 @@ func (o *office) agents() [][]string {
 	return list
 }
 
-// files returns the files that jsonl transports write.
+// files returns the paths of the files of jsonl transports.
 func files(folder string) []string {
 	return []string{
 		filepath.Join(folder, solidName, "filed.jsonl"), filepath.Join(folder, solidName, "fallback.jsonl"),
@@ -183,7 +183,7 @@ func files(folder string) []string {
 // boxName is the root of a dir transport.
 const boxName = "box"
 
-// folders returns the folders to which dir transports deliver, and those to which their files are moved.
+// folders returns the folders to which dir transports deliver, and the folders to which their files are taken away.
 func folders(folder string) []history.Folder {
 	return []history.Folder{
 		{Recipient: boxed, Inbox: filepath.Join(folder, solidName, boxName, boxed),
@@ -220,8 +220,8 @@ func (o *office) prepare() error {
 	return history.Witness(o.done, o.db)
 }
 
-// createUnderFire runs several processes at a time that create the database, and kills them in the meantime.
-// Surviving processes must not fail.
+// createUnderFire starts several concurrent processes that create the database, and kills some of them. The surviving
+// processes must succeed.
 func (o *office) createUnderFire(random *rand.Rand) {
 	for range 10 {
 		var making sync.WaitGroup
@@ -243,7 +243,7 @@ func (o *office) createUnderFire(random *rand.Rand) {
 	}
 }
 
-// act runs all actors until the time is over.
+// act runs all actors until the time has passed.
 func (o *office) act() error {
 	ctx, stop := context.WithTimeout(o.done, o.For)
 	defer stop()
@@ -255,7 +255,7 @@ func (o *office) act() error {
 		"reader-0": o.read, "reader-1": o.read, "taker": o.take, "meddler": o.meddle,
 		"killer": o.kill, "pauser": o.pauseSome, "breaker": o.breakFolder, "reaper": o.reap, "teller": o.tell,
 	}
-	if o.Database != "" { // as many as on three machines
+	if o.Database != "" { // as many processes as on three machines
 		for name, act := range map[string]func(string, *rand.Rand){
 			"lines-2": o.sendLines, "api-1": o.sendFromGo, "daemon-2": o.serve, "delivery-1": o.deliver,
 			"delivery-2": o.deliver,
@@ -271,7 +271,7 @@ func (o *office) act() error {
 	return o.done.Err()
 }
 
-// guard runs f. A panic in it is recorded as a fault, so that the run ends in order.
+// guard runs f. It records a panic in f as a fault, so that the run ends cleanly.
 func (o *office) guard(name string, f func()) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -281,7 +281,7 @@ func (o *office) guard(name string, f func()) {
 	f()
 }
 
-// fault records a failure of the driver itself.
+// fault records an error of the driver itself.
 func (o *office) fault(name string, err error) {
 	o.log.Add(history.Event{Kind: history.Fault, Process: name, Text: err.Error()})
 }
@@ -292,7 +292,7 @@ func (o *office) say(format string, args ...any) {
 	}
 }
 
-// tell prints the progress at intervals.
+// tell periodically prints the progress of the run.
 func (o *office) tell(string, *rand.Rand) {
 	began := time.Now()
 	for pause(o.ctx, 10*time.Second) {

@@ -11,7 +11,8 @@ import (
 	"mailroom/orchestrator/orchestratortest/history"
 )
 
-// serve keeps a daemon running. When the time is over, the daemon is asked to end, which it must do with status 0.
+// serve keeps a daemon running. At the end of the activity, it asks the daemon to end, which the daemon must do with
+// status 0.
 func (o *office) serve(name string, random *rand.Rand) {
 	for o.ctx.Err() == nil {
 		p, err := o.start(name, o.Program, "serve", "--log-level", "error")
@@ -19,14 +20,14 @@ func (o *office) serve(name string, random *rand.Rand) {
 			o.fault(name, err)
 			return
 		}
-		// Some daemons are asked to end instead of killed.
+		// Sometimes the daemon ends without being killed.
 		life, cancel := context.WithTimeout(o.ctx, between(random, 5*time.Second, 40*time.Second))
 		stop := context.AfterFunc(life, func() { p.signal(syscall.SIGTERM) })
-		said, _ := io.ReadAll(p.out) // its first line, and the reason for an unexpected end
+		said, _ := io.ReadAll(p.out) // the first line, and the reason of an unexpected end
 		p.said = string(said)
 		stop()
 		cancel()
-		p.wait(-1) // for a signal before the daemon handles signals
+		p.wait(-1) // -1: the signal came before the daemon handled signals
 		pause(o.ctx, between(random, time.Millisecond, 300*time.Millisecond))
 	}
 }
@@ -38,14 +39,14 @@ func (o *office) deliver(name string, random *rand.Rand) {
 	}
 }
 
-// clean archives and deletes finished messages without delay.
+// clean archives and deletes ended messages immediately.
 func (o *office) clean(name string, random *rand.Rand) {
 	for pause(o.ctx, between(random, 100*time.Millisecond, 2*time.Second)) {
 		o.once(name, &struct{}{}, nil, "clear_old", "--older-than-days", "0")
 	}
 }
 
-// look runs commands that must be answered at any time.
+// look runs commands that must succeed at any time.
 func (o *office) look(name string, random *rand.Rand) {
 	for pause(o.ctx, between(random, 50*time.Millisecond, time.Second)) {
 		commands := [][]string{{"poll", "--recipient", targets[random.IntN(len(targets))]}, {"status"},
@@ -54,8 +55,8 @@ func (o *office) look(name string, random *rand.Rand) {
 	}
 }
 
-// read waits for messages, as an agent does. Messages to mixed and inboxed go to their inboxes. Messages that shaky
-// gets here are those that its broken file did not receive.
+// read waits for messages, as an agent does. Messages for mixed and inboxed are delivered to their inboxes. Messages
+// for shaky are read here only if its unavailable file did not take them.
 func (o *office) read(name string, random *rand.Rand) {
 	for pause(o.ctx, between(random, time.Millisecond, 150*time.Millisecond)) {
 		recipient := readers[random.IntN(len(readers))]
@@ -80,10 +81,11 @@ func (o *office) read(name string, random *rand.Rand) {
 	}
 }
 
-// conflict is the exit status of a command that came too late; missing is that of a command whose message is gone.
+// conflict is the exit status of a command that came too late. missing is the exit status of a command whose message
+// no longer exists.
 const conflict, missing = 65, 66
 
-// meddle cancels waiting messages, replays dead letters and acknowledges messages.
+// meddle cancels waiting messages, replays dead letters, and acknowledges messages.
 func (o *office) meddle(name string, random *rand.Rand) {
 	for pause(o.ctx, between(random, 100*time.Millisecond, time.Second)) {
 		switch random.IntN(3) {
