@@ -323,7 +323,7 @@ CREATE TABLE given_names (
 CREATE TABLE agents (
     name                 TEXT PRIMARY KEY,             -- [a-z][a-z0-9_-]{0,56}
     role                 TEXT NOT NULL DEFAULT '',
-    deliver              TEXT NOT NULL DEFAULT 'inbox',-- transport and address, such as inbox or jsonl:/path
+    deliver              TEXT NOT NULL DEFAULT 'inbox', -- transport and address, such as inbox or jsonl:/path
     fallback             TEXT NOT NULL DEFAULT '',     -- transport to use if the first one fails
     timeout_seconds      INTEGER NOT NULL DEFAULT 0,   -- limit of a delivery attempt; 0: the setting delivery.timeout
     start_command        TEXT NOT NULL DEFAULT '',

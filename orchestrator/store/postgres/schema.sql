@@ -229,7 +229,7 @@ CREATE TABLE given_names (
 CREATE TABLE agents (
     name                 text COLLATE "C" PRIMARY KEY,
     role                 text COLLATE "C" NOT NULL DEFAULT '',
-    deliver              text COLLATE "C" NOT NULL DEFAULT 'inbox',-- transport and address: inbox, jsonl:/path
+    deliver              text COLLATE "C" NOT NULL DEFAULT 'inbox',
     fallback             text COLLATE "C" NOT NULL DEFAULT '',
     timeout_seconds      bigint NOT NULL DEFAULT 0,
     start_command        text COLLATE "C" NOT NULL DEFAULT '',
