@@ -99,6 +99,11 @@ func run(ctx context.Context, o options, stdout io.Writer) error {
 		}
 		built = append(built, p)
 	}
+	for _, p := range built {
+		if p.version != built[0].version {
+			return fmt.Errorf("the sources changed during the build, from %s to %s: build again", built[0].version, p.version)
+		}
+	}
 	made, err := npmPackages(built, o.url != "")
 	if err == nil {
 		err = w.write(made...)
