@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -72,6 +73,24 @@ func testNPM(t *testing.T, out, program, version string) {
 	if err := waiting.Wait(); waiting.ProcessState.ExitCode() != 130 {
 		t.Errorf("interrupted it ends with %v", err)
 	}
+	// If the launcher is killed, the program prints nothing more, because it is killed as well.
+	killed := exec.CommandContext(t.Context(), installed, "--db", database, "wait", "--recipient", "a", "--timeout", "60s")
+	output, err := killed.StdoutPipe()
+	if err == nil {
+		err = killed.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for connected := false; !connected; { // until the program waits
+		rows := command(t, program, "--db", database, "sql", "SELECT waiter FROM waits", "--json")
+		connected = strings.Contains(rows, `"waiter":"a"`)
+	}
+	killed.Process.Kill()
+	if text, err := io.ReadAll(output); err != nil || len(text) > 0 {
+		t.Errorf("after its launcher was killed, the program printed %s, %v", text, err)
+	}
+	killed.Wait()
 	if text := command(t, installed, "upgrade"); !strings.Contains(text, "npm install --global ./mailroom-npm_VERSION.tgz ./mailroom-npm_VERSION_linux-"+cpu+".tgz") {
 		t.Errorf("upgrade prints %s", text)
 	}

@@ -23,7 +23,9 @@ for (const signal of process.platform === "win32" ? ["SIGINT"] : ["SIGTERM", "SI
     if (signal === "SIGTERM" || !terminal) child.kill(signal);
   });
 }
-child = spawn(program, process.argv.slice(2), { stdio: "inherit" });
+// On Linux, the program ends with this process, even if this process is killed.
+const env = { ...process.env, MAILROOM_LAUNCHER: String(process.pid) };
+child = spawn(program, process.argv.slice(2), { stdio: "inherit", env });
 child.on("error", (err) => {
   console.error(`mailroom: ${program} cannot be started: ${err.message}`);
   process.exit(69);

@@ -166,8 +166,11 @@ func systemctl(ctx context.Context, words ...string) (left []string) {
 	if why == "" {
 		why = err.Error()
 	}
-	return []string{"systemctl " + strings.Join(words, " ") + " (" + why + ")"}
+	return []string{"systemctl " + strings.Join(words, " ") + " (" + strings.ReplaceAll(why, "\n", "; ") + ")"}
 }
+
+// ExitStatus returns 1 if a call of systemctl failed, otherwise 0.
+func (r ServiceInstallResult) ExitStatus() int { return min(len(r.Next), 1) }
 
 // Text writes the result for people.
 func (r ServiceInstallResult) Text(w *terminal.Text) {
@@ -177,6 +180,8 @@ func (r ServiceInstallResult) Text(w *terminal.Text) {
 		return
 	case r.removed:
 		w.Printf("Removed %s.\n", r.Unit)
+	case len(r.Next) > 0:
+		w.Printf("Wrote the unit %s, but systemd does not run it yet. To run the daemon without systemd, use `mailroom serve`.\n", r.Unit)
 	default:
 		w.Printf("The unit %s runs the daemon for %s.\n", r.Unit, r.Database)
 	}

@@ -52,8 +52,8 @@ func (p *Program) runCommand(c *urfave.Context, d *commands.Definition, preset m
 		if err == nil && !finder.asked && !finder.yes {
 			err = goesOn(ctx, p, env, d, raw)
 		}
-		if err == nil && p.asTyped == 0 {
-			err = meansAgent(ctx, env, d, c.Args().Slice())
+		if err == nil {
+			err = meansAgent(ctx, env, d, c.Args().Slice(), p.asTyped)
 		}
 		if err != nil {
 			return err
@@ -392,6 +392,9 @@ func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition,
 		case given:
 		case beside:
 			values[param.Name] = json.RawMessage(orchestrator.JSONString(param.With[1]))
+		case param.With[0] != "" && d.Name == "send" && c.NArg() == 1 && strings.Contains(c.Args().First(), " "):
+			return nil, orchestrator.InvalidParam(param.With[0], "a value is required").
+				WithHint("Put quotes only around the text, as in `mailroom send NAME \"TEXT\"`. To send to all agents, use the name `all`")
 		case param.With[0] != "":
 			return nil, orchestrator.InvalidParam(param.With[0], "a value is required").
 				WithHint("Give a text: `%s %s`. To read the text from standard input, write `-` instead of the text. To send no text, give --%s", d.CommandLine(), argsUsage(d), param.Flag())

@@ -40,15 +40,15 @@ func agrees(ctx context.Context, p *Program, w *terminal.Text, question string) 
 	return err == nil && slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer))), nil
 }
 
-// meansAgent refuses a command line whose first word of text is the name of an agent: the user may have meant a
-// second recipient of send, or a recipient of ask or alert, which write to the person. A text in quotes is one word
-// and is sent unchanged.
-func meansAgent(ctx context.Context, env commands.Env, d *commands.Definition, words []string) error {
+// meansAgent refuses a command line whose first word of text is the name of an agent, with or without an @: the user
+// may have meant a second recipient of send, or a recipient of ask or alert, which write to the person. A text in
+// quotes is one word and is sent unchanged, as are the last words, asTyped of them, which follow --.
+func meansAgent(ctx context.Context, env commands.Env, d *commands.Definition, words []string, asTyped int) error {
 	var name string
 	switch {
-	case d.Name == "send" && len(words) > 2:
-		name = words[1]
-	case (d.Name == "ask_question" || d.Name == "send_alert") && len(words) == 2 && strings.Contains(words[1], " "):
+	case d.Name == "send" && len(words) > 2 && asTyped < len(words)-1:
+		name = strings.TrimPrefix(words[1], "@")
+	case (d.Name == "ask_question" || d.Name == "send_alert") && len(words) == 2 && asTyped == 0 && strings.Contains(words[1], " "):
 		name = words[0]
 	}
 	name, err := orchestrator.CheckName("agent", name)
@@ -58,7 +58,7 @@ func meansAgent(ctx context.Context, env commands.Env, d *commands.Definition, w
 	e := orchestrator.Errorf(orchestrator.InvalidParams, "nothing was sent: %s is an agent, but this command would send the name as the first word of the text", name)
 	if d.Name == "send" {
 		return e.WithHint("If the text begins with this name, put quotes around the text. To send to several agents, make a group: `mailroom group set NAME %s %s`",
-			words[0], name)
+			strings.TrimPrefix(words[0], "@"), name)
 	}
 	return e.WithHint("If the text begins with this name, put quotes around the text. To write to the agent instead of the person, run `mailroom send %s TEXT`", name)
 }

@@ -41,14 +41,16 @@ var aliases = map[string]string{
 // elsewhere maps words of other tools to suggestions. Those commands delete or create something, or need another
 // word.
 var elsewhere = map[string]string{
-	"fetch": "read", "pull": "read", "next": "read NAME -n 1", "pop": "read NAME -n 1", "broadcast": "send all TEXT", "push": "send NAME TEXT",
+	"pop": "read NAME -n 1", "redeliver": "dead_letters replay ID", "release": "mail release ID",
+	"server report": "status", "server ping": "doctor", "kv": "setting list", "context": "status --db PATH",
+	"broadcast": "send all TEXT", "push": "send NAME TEXT",
 	"rm": "cancel ID", "delete": "cancel ID", "del": "cancel ID", "undo": "cancel ID", "remove": "agent remove NAME",
 	"add": "agent add NAME", "register": "agent add NAME",
 	"daemon": "serve", "up": "serve", "server": "serve", "server check": "doctor", "server info": "status", "daemon status": "status", "daemon logs": "tail",
 	"install": "connect HOST", "setup": "connect HOST", "hook-up": "connect HOST",
 	"set": "setting set KEY VALUE", "env": "setting list",
 	"create": "init", "new": "init", "gc": "clear_old", "prune": "clear_old", "clean": "clear_old",
-	"purge": "clear_old", "vacuum": "clear_old", "requeue": "dead_letters replay ID",
+	"vacuum": "clear_old", "requeue": "dead_letters replay ID",
 	"message list": "list", "message ls": "list", "message send": "send NAME TEXT", "message get": "show ID", "message show": "show ID",
 	"messages send": "send NAME TEXT", "compose": "send NAME TEXT", "write": "send NAME TEXT",
 	"outbox": "list --from NAME", "sent": "list --from NAME",
@@ -57,11 +59,22 @@ var elsewhere = map[string]string{
 	"schedule rm": "schedule remove NAME", "schedule delete": "schedule remove NAME", "dead_letters purge": "clear_old",
 	"uninstall": "connect HOST --remove", "disconnect": "connect HOST --remove",
 	"request": "send NAME TEXT --wait", "req": "send NAME TEXT --wait",
+	"listen": "wait", "tui": "console", "hooks": "connect HOST", "spawn": "agent add NAME --start COMMAND",
+	"relay new": "invite NAME", "relay connect": "join LINK", "relay status": "status",
 }
 
 const (
 	leaseBack = "A message that was read with a lease becomes unread when the lease expires. To make it unread now, run `mailroom mail release ID`"
-	oneInbox  = "Every agent has one inbox. To see what waits in the inboxes, run `mailroom status`. To read an inbox, run `mailroom read NAME`"
+	ownAgents = "To give each terminal its own agent, run `mailroom connect claude --as auto` once. Then run `mailroom claude` in each " +
+		"terminal. For another host, run `mailroom HOST --as NAME` in each terminal"
+	sessionsOfHosts = "Mailroom starts agent hosts but does not control their sessions. To start a host, run `mailroom HOST --as NAME`. To pass " +
+		"arguments to the host, write them after --"
+	rolesAndGroups = "To write to several agents by one name, use a role, `mailroom agent add NAME --role ROLE` and `mailroom send role:ROLE TEXT`, " +
+		"or a group, `mailroom group set NAME AGENT ...`"
+	withLease = "To take a message and acknowledge it later, run `mailroom wait --recipient NAME --lease 10m`, and then `mailroom acknowledge ID`. " +
+		"To mark it as read at once, run `mailroom read NAME -n 1`"
+	noExtension = "A lease cannot be extended. Take the message with a longer lease, as in `mailroom wait --lease 1h`"
+	oneInbox    = "Every agent has one inbox. To see what waits in the inboxes, run `mailroom status`. To read an inbox, run `mailroom read NAME`"
 )
 
 // answers maps words of other tools for which there is no command to advice on what to do instead.
@@ -71,13 +84,18 @@ var answers = map[string]string{
 	"shell":        "To query the database, run `mailroom sql QUERY`. To complete words in your shell, run `mailroom completion bash`",
 	"agent rename": "An agent cannot be renamed. Add an agent with the new name, and remove the old agent",
 	"message":      "To send a message, run `mailroom send NAME TEXT`. To list messages, run `mailroom list`",
-	"nack":         leaseBack, "nak": leaseBack,
+	"fetch":        withLease, "pull": withLease, "next": withLease, "consumer next": withLease,
+	"extend": noExtension, "renew": noExtension, "wpi": noExtension, "touch": noExtension,
+	"purge": "To cancel an undelivered message, run `mailroom cancel ID`. To delete old finished messages of all agents, run `mailroom clear_old`",
+	"nack":  leaseBack, "nak": leaseBack,
 	"quickstart": "To see a demonstration, run `mailroom demo`. To start an agent, run `mailroom claude`",
-	"2":          "To give each terminal its own agent, run `mailroom connect claude --as auto` once. Then run `mailroom claude` in each terminal",
+	"2":          ownAgents,
 	"transcript": "Mailroom does not record sessions. To list the messages to and from an agent, run `mailroom list --with NAME`",
-	"reset":      "To delete finished messages, run `mailroom clear_old`. To use an empty database, run `mailroom init` in another folder",
-	"kill":       "To end a session, end the agent host in its terminal. To stop the messages between two agents, run `mailroom hold NAME NAME`",
-	"stream":     oneInbox, "consumer": oneInbox, "queue": oneInbox,
+	"resume":     sessionsOfHosts, "fork": sessionsOfHosts, "term": sessionsOfHosts, "1": sessionsOfHosts, "3": ownAgents, "4": ownAgents,
+	"tag": rolesAndGroups, "tags": rolesAndGroups,
+	"reset":  "To delete finished messages, run `mailroom clear_old`. To use an empty database, run `mailroom init` in another folder",
+	"kill":   "To end a session, end the agent host in its terminal. To stop the messages between two agents, run `mailroom hold NAME NAME`",
+	"stream": oneInbox, "consumer": oneInbox, "queue": oneInbox,
 	"start":       "To start the daemon, run `mailroom serve`. To start an agent host, run `mailroom claude`",
 	"export":      "To copy the database, run `mailroom backup FILE`. To print rows of the database, run `mailroom sql QUERY --json`",
 	"forward":     "To forward the text of a message, run `mailroom show ID --jq .text | mailroom send NAME -`",

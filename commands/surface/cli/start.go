@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,6 +64,12 @@ func (p *Program) startHost(c *urfave.Context, host string, args []string) error
 			e = orchestrator.InvalidParam("host", "a value is required")
 		}
 		return e.WithHint("Run `mailroom run %s`", strings.Join(connectable, "|"))
+	}
+	if len(args) > p.asTyped {
+		word := orchestrator.Clip(args[0])
+		return orchestrator.Errorf(orchestrator.InvalidParams, "unexpected %q", word).
+			WithHint("To start %s as an agent, use --as NAME. To pass arguments to %[1]s, write them after --, as in `mailroom %[1]s -- %[2]s`",
+				host, orchestrator.ShellWord(word))
 	}
 	program, err := exec.LookPath(host)
 	if err == nil {
@@ -191,9 +198,12 @@ func (s *starter) connect(ctx context.Context) error {
 			continue
 		}
 		if as := s.env.Caller.Name; as != "" && as != h.Agent {
+			hint := fmt.Sprintf("To change the agent, even for running sessions, run `mailroom connect %s --as %s`", s.host, as)
+			if of := agenthost.Find(s.host); as != "auto" && of != nil && !of.Shares() {
+				hint += fmt.Sprintf(". To give each terminal its own agent, run `mailroom connect %s --as auto`", s.host)
+			}
 			return orchestrator.Errorf(orchestrator.Conflict, "%s is already connected as the agent %s in this folder", s.host, h.Agent).
-				WithHint("To change the agent, even for running sessions, run `mailroom connect %s` with `--as %s`. To give each terminal its own agent, connect with `--as auto`",
-					s.host, as)
+				WithHint("%s", hint)
 		}
 		params["user"] = h.User
 	}
@@ -225,7 +235,8 @@ func (s *starter) connect(ctx context.Context) error {
 		return orchestrator.Errorf(orchestrator.InvalidParams,
 			"nothing was done: starting %s as %s requires writing %s, but there is no terminal to show the changes on", s.host,
 			planned.Agent, strings.Join(written, ", ")).
-			WithHint("To write the files and start the host, run `mailroom %s --yes`", s.host)
+			WithHint("To write the files and start the host, run this command again with --yes: `mailroom %s --as %s --yes`", s.host,
+				planned.Agent)
 	}
 	if root := s.project.root; root != "" {
 		if err := s.p.runNamed(ctx, s.env, "init", map[string]any{"folder": root, "nested": true}, nil); err != nil {
