@@ -8,7 +8,7 @@ DELETE FROM agent_inbox WHERE ?1 <> '' AND read_at <> '' AND (message_id, recipi
 DELETE FROM agent_inbox WHERE message_id = ? AND recipient = ? AND read_at = '';
 DELETE FROM agent_inbox WHERE message_id = ? AND recipient = ?;
 DELETE FROM agent_inbox WHERE recipient = ?;
-DELETE FROM agent_message WHERE ?1 <> '' AND seq IN (SELECT seq FROM temp.batch);
+DELETE FROM agent_message WHERE ?1 <> '' AND seq IN (SELECT seq FROM temp.batch) AND status NOT IN ('pending','retry');
 DELETE FROM agent_message_archive WHERE seq IN (SELECT seq FROM temp.batch);
 DELETE FROM agent_runs WHERE agent = ?;
 DELETE FROM agent_secrets WHERE agent = '' AND ?1 <> '';
@@ -52,6 +52,7 @@ DELETE FROM signal_subscriptions WHERE device_id = ?;
 DELETE FROM signal_subscriptions WHERE device_id IN (SELECT device_id FROM signal_devices WHERE revoked_at = ?1);
 DELETE FROM signal_subscriptions WHERE device_id IN (SELECT device_id FROM signal_devices WHERE state = 'waiting' AND created_at < ?);
 DELETE FROM team_requests WHERE created_at < ?1 AND (answered_at <> '' AND answered_at < ?1 OR NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.message_id = team_requests.message_id) AND NOT EXISTS (SELECT 1 FROM agent_message_archive a WHERE a.message_id = team_requests.message_id)) AND rowid IN (SELECT seq FROM temp.batch);
+DELETE FROM temp.batch WHERE NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.seq = batch.seq AND m.status = 'delivered' AND m.ended_at = '');
 DELETE FROM temp.batch WHERE NOT EXISTS (SELECT 1 FROM agent_message m WHERE m.seq = batch.seq AND status IN ('pending','retry') AND next_attempt_at <= ?1 AND lease_token = '' AND held = 0 AND traced_status = status AND recipient = ?2 AND NOT EXISTS (SELECT 1 FROM agent_message l WHERE l.status IN ('pending','retry') AND l.lease_token <> '' AND l.recipient = ?2 AND l.sender = m.sender) AND delivery_marks = '');
 DELETE FROM temp.batch;
 DELETE FROM thread_participants WHERE agent = ?;
@@ -131,9 +132,9 @@ INSERT INTO signal_questions (question_id, asker, status, encrypted, body, prior
 INSERT INTO signal_subscriptions (device_id, endpoint, p256dh, auth) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (device_id) DO UPDATE SET token_hash = '', endpoint = ?2, p256dh = ?3, auth = ?4;
 INSERT INTO signal_subscriptions (device_id, token_hash) VALUES (?, ?);
 INSERT INTO team_requests (request_id, kind, session_id, requester, responder, message_id, status, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?);
-INSERT INTO temp.batch (seq) SELECT seq FROM agent_message WHERE ended_at <> '' AND ended_at < ? ORDER BY ended_at LIMIT +?;
+INSERT INTO temp.batch (seq) SELECT seq FROM agent_message WHERE ended_at <> '' AND ended_at < ? AND status NOT IN ('pending','retry') AND traced_status = status ORDER BY ended_at LIMIT +? OFFSET +?;
 INSERT INTO temp.batch (seq) SELECT seq FROM agent_message m WHERE status IN ('pending','retry') AND next_attempt_at <= ?1 AND lease_token = '' AND held = 0 AND traced_status = status AND recipient = ?2 AND NOT EXISTS (SELECT 1 FROM agent_message l WHERE l.status IN ('pending','retry') AND l.lease_token <> '' AND l.recipient = ?2 AND l.sender = m.sender) AND delivery_marks = '' ORDER BY priority DESC, seq LIMIT +?3;
-INSERT INTO temp.batch (seq) SELECT seq FROM agent_message_archive WHERE archived_at < ? ORDER BY archived_at LIMIT +?;
+INSERT INTO temp.batch (seq) SELECT seq FROM agent_message_archive WHERE archived_at < ? ORDER BY archived_at LIMIT +? OFFSET +?;
 INSERT INTO temp.batch (seq) VALUES (?);
 INSERT INTO thread_participants (thread_id, agent, joined_at) VALUES (?, ?, ?);
 INSERT INTO threads (thread_id, session_id, name, creator, created_at) VALUES (?, ?, ?, ?, ?);
@@ -386,7 +387,7 @@ SELECT m.message_id, m.trace_id, m.span_id FROM agent_message m WHERE m.ended_at
 SELECT m.message_id, m.trace_id, m.span_id FROM agent_message m WHERE m.seq = ?1 ORDER BY CASE m.action WHEN 'interrupt' THEN 0 ELSE 1 END, m.priority DESC, m.seq LIMIT +1000;
 SELECT m.read_at, m.acknowledged_at, EXISTS (SELECT 1 FROM agent_message r WHERE r.reply_to = m.message_id AND r.sender = ?2) FROM agent_message m WHERE m.sender = ?1 AND m.status NOT IN ('pending','retry') AND m.recipient = ?2 AND m.created_at >= ?3 AND m.read_at <> '' ORDER BY m.read_at;
 SELECT m.recipient, max(t.at), max(CASE WHEN t.event = 'read' THEN t.at END) FROM message_trace AS t JOIN agent_message AS m ON m.message_id = t.message_id WHERE t.id > (SELECT max(id) - 1000 FROM message_trace) AND t.event IN ('read', 'shown') GROUP BY m.recipient;
-SELECT m.seq FROM threads h CROSS JOIN agent_message m ON m.thread_id = h.thread_id WHERE h.closed_at <> '' AND h.closed_at < ?1 AND m.recipient = 'thread:' || h.thread_id AND m.status = 'delivered' AND m.ended_at = '' LIMIT +?2;
+SELECT m.seq FROM threads h CROSS JOIN agent_message m ON m.thread_id = h.thread_id WHERE h.closed_at <> '' AND h.closed_at < ?1 AND m.recipient = 'thread:' || h.thread_id AND m.status = 'delivered' AND m.ended_at = '' LIMIT +?2 OFFSET +?3;
 SELECT m.seq, m.message_id, m.sender, m.message_type, m.thread_id, m.priority, octet_length(m.payload), m.action FROM agent_inbox i JOIN agent_message m ON m.message_id = i.message_id AND m.recipient = i.recipient WHERE i.recipient = ?1 AND i.read_at = '' AND replace(i.told_in, ' ' || ?2 || ' ', '') = i.told_in;
 SELECT max(CAST(value AS INTEGER)) FROM settings WHERE key LIKE 'former.%' AND CAST(value AS INTEGER) <= ?;
 SELECT max(coalesce((SELECT max(id) FROM command_trace), 0), coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = 'command_trace'), 0));
