@@ -434,3 +434,23 @@ func TestRemoveAgent(t *testing.T) {
 			fmt.Sprint(f.Rows(`SELECT name FROM sqlite_schema WHERE name LIKE 'b\_inbox%' ESCAPE '\'`)), "[]")
 	}
 }
+
+// TestExpiredIsNotClaimed checks that a message that expires while a run delivers those before it is not delivered,
+// and that the next run makes it a dead letter.
+func TestExpiredIsNotClaimed(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a")
+	f.AddWired("b")
+	first := f.Send("a", "b")
+	late := f.Send("a", "b", func(d *orchestrator.Draft) { d.TTL = 30 * time.Second })
+	last := f.Send("a", "b")
+	f.Wire.Set(func(context.Context, orchestrator.Attempt) []error {
+		f.Clock.Advance(30 * time.Second)
+		return []error{nil}
+	})
+	f.Deliver()
+	want.Rows(t, f.Wire.IDs(), first, last)
+	f.Deliver()
+	want.Equal(t, "status", f.Message(late).Status, orchestrator.Expired)
+	want.Rows(t, f.Wire.IDs(), first, last)
+}

@@ -243,8 +243,8 @@ func FirstDue(c *store.Conn, conf *ledger.Config, now time.Time, recipient strin
 		return false, nil
 	}
 	n, err := c.Number(`SELECT EXISTS (SELECT 1 FROM (
-		    SELECT seq, sender, recipient, status, traced_status, priority, next_attempt_at, lease_token, held,
-		    	delivery_marks FROM agent_message
+		    SELECT seq, sender, recipient, status, traced_status, priority, next_attempt_at, expires_at, lease_token,
+		    	held, delivery_marks FROM agent_message
 		    WHERE `+ledger.Live+` AND recipient = ?2 ORDER BY priority DESC, seq LIMIT +?3) AS m
 		WHERE `+mayBeTaken(conf)+`)`, orchestrator.Stamp(now), recipient, maxLooked)
 	return n != 0, err

@@ -63,9 +63,10 @@ const Overtaken = `p.status = 'pending' AND p.next_attempt_at <> '' AND p.next_a
 	AND p.next_attempt_at > ?1 AND p.priority = m.priority AND p.seq < m.seq`
 
 // Claimable is the condition for rows, of agent_message as m, that a worker may claim for recipient ?2 now. It
-// excludes rows whose sender has a delivery to the same recipient in progress, and rows that would overtake a
-// postponed one.
-const Claimable = dueInOrder + ` AND NOT ` + behindPutOff
+// excludes rows whose sender has a delivery to the same recipient in progress, rows that would overtake a postponed
+// one, and rows that have expired. A row with a mark of a transport does not expire before that transport was asked.
+const Claimable = dueInOrder + ` AND (expires_at > ?1 OR expires_at = '' OR delivery_marks <> '')
+	AND NOT ` + behindPutOff
 
 // Untold returns the condition for rows, of agent_inbox as i, that no digest has mentioned in a session. parameter is
 // the SQL parameter, such as ?2, that holds the session.

@@ -150,6 +150,23 @@ func TestRefusedSendCorrected(t *testing.T) {
 	want.Equal(t, "messages held", len(f.TakeFor("later", 0)), 1)
 }
 
+// TestRefusedSendCorrectedInItsBatch checks that the trace of a dead letter begins with its creation, even if the
+// corrected send in the same transaction has cancelled it.
+func TestRefusedSendCorrectedInItsBatch(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "builder")
+	outs := messages.SendBatch(t.Context(), f.Ledger, []orchestrator.Draft{
+		{Sender: "a", Recipient: "bilder", IdempotencyKey: "k"},
+		{Sender: "a", Recipient: "builder", IdempotencyKey: "k"},
+	}, false)
+	want.Code(t, outs[0].Refused, orchestrator.UnknownRecipient)
+	if outs[1].Refused != nil {
+		t.Fatal(outs[1].Refused)
+	}
+	want.Rows(t, f.Rows(`SELECT event, new_status FROM message_trace ORDER BY id`), "created failed",
+		"cancelled cancelled", "created pending")
+}
+
 // TestRefusedSendWithAnIDOfItsOwn checks that an id that a sender provides is also a key, and the message that is
 // finally sent has this id.
 func TestRefusedSendWithAnIDOfItsOwn(t *testing.T) {

@@ -208,6 +208,9 @@ func SendIn(t *ledger.Tx, d *orchestrator.Draft) (out Outcome, err error) {
 
 // takeBack cancels the dead letter of a refused send that is now sent again, so that nobody replays it as well.
 func takeBack(t *ledger.Tx, d *orchestrator.Draft, letter *orchestrator.Message) error {
+	if err := t.TraceCreated(); err != nil { // the refused send may be in the same transaction
+		return err
+	}
 	if err := dropKey(t, d); err != nil {
 		return err
 	}

@@ -74,8 +74,9 @@ func ClearOld(ctx context.Context, l *ledger.Ledger, o ClearOptions) (Cleared, e
 		return cleared, err
 	}
 	archived := orchestrator.Stamp(l.Now().Add(-conf.Settings.KeepArchived))
-	err = inBatches(ctx, l, func(t *ledger.Tx) (int64, error) { return clearArchive(t, archived) },
-		func(n int64) { cleared.ArchiveDeleted += n })
+	err = pastStuck(ctx, l, func(limit, skip int64) (n int64, fault, err error) {
+		return removeRows(ctx, l, func(t *ledger.Tx) (int64, error) { return clearArchive(t, archived, limit, skip) })
+	}, func(n int64) { cleared.ArchiveDeleted += n })
 	if err != nil {
 		return cleared, err
 	}
@@ -128,13 +129,61 @@ func inBatches(ctx context.Context, l *ledger.Ledger, step func(t *ledger.Tx) (i
 	}
 }
 
+// maxStuck is the number of rows that cannot be removed after which pastStuck gives up.
+const maxStuck = 2 * clearBatch
+
+// pastStuck calls clear until no rows are left, with a pause between the calls. clear skips the first rows, removes a
+// batch of at most limit rows, and returns the size of the batch. If the database rejects the removal of a row, for
+// example because of a foreign key, fault is the reason. pastStuck then halves the batch until it has found the row,
+// which stays and is skipped.
+func pastStuck(ctx context.Context, l *ledger.Ledger, clear func(limit, skip int64) (n int64, fault, err error),
+	done func(n int64)) error {
+	limit, stuck := int64(clearBatch), int64(0)
+	for ; ; orchestrator.Pause(ctx, orchestrator.ClearPause) {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		n, fault, err := clear(limit, stuck)
+		switch {
+		case err != nil:
+			return err
+		case fault == nil:
+			if done(n); n < limit {
+				return nil
+			}
+			limit = min(2*limit, clearBatch)
+		case n > 1:
+			limit = n / 2
+		case n == 0 || stuck == maxStuck:
+			return l.Store.Explain(fault)
+		default:
+			stuck++
+			l.Log.Error("cannot remove an old row; it stays unchanged", "error", fault)
+		}
+	}
+}
+
+// removeRows runs fn, which removes n rows, in a transaction. If fn fails because of these rows, fault is the failure.
+func removeRows(ctx context.Context, l *ledger.Ledger, fn func(*ledger.Tx) (int64, error)) (n int64, fault, err error) {
+	err = l.Write(ctx, store.Alone, func(t *ledger.Tx) (err error) {
+		fault, err = t.ChangeRows(func() (err error) {
+			n, err = fn(t)
+			return err
+		})
+		return err
+	})
+	return n, fault, err
+}
+
 // clearMessages removes the messages that ended before cutoff, and the posts of threads that were closed by then.
 func clearMessages(ctx context.Context, l *ledger.Ledger, cutoff string,
 	done func(n int64, removed map[orchestrator.Status]int64)) error {
 	var removed map[orchestrator.Status]int64
-	err := inBatches(ctx, l, func(t *ledger.Tx) (n int64, err error) {
-		n, removed, err = clearEnded(t, cutoff)
-		return n, err
+	err := pastStuck(ctx, l, func(limit, skip int64) (n int64, fault, err error) {
+		return removeRows(ctx, l, func(t *ledger.Tx) (n int64, err error) {
+			n, removed, err = clearEnded(t, cutoff, limit, skip)
+			return n, err
+		})
 	}, func(n int64) { done(n, removed) })
 	if err != nil {
 		return err
@@ -142,14 +191,17 @@ func clearMessages(ctx context.Context, l *ledger.Ledger, cutoff string,
 	return clearPosts(ctx, l, cutoff, done)
 }
 
-// clearEnded removes one batch of rows that ended before cutoff, and counts them by status.
-func clearEnded(t *ledger.Tx, cutoff string) (n int64, removed map[orchestrator.Status]int64, err error) {
+// clearEnded removes one batch of rows that ended before cutoff, and counts them by status. It leaves out rows whose
+// status another program has changed since.
+func clearEnded(t *ledger.Tx, cutoff string, limit, skip int64) (n int64, removed map[orchestrator.Status]int64,
+	err error) {
 	if err := t.SetBatch(); err != nil {
 		return 0, nil, err
 	}
 	n, err = t.Exec(`
 		INSERT INTO temp.batch (seq) SELECT seq FROM agent_message
-		WHERE ended_at <> '' AND ended_at < ? ORDER BY ended_at LIMIT +?`, cutoff, clearBatch)
+		WHERE ended_at <> '' AND ended_at < ? AND `+ledger.Past+` AND traced_status = status
+		ORDER BY ended_at LIMIT +? OFFSET +?`, cutoff, limit, skip)
 	if err != nil || n == 0 {
 		return n, nil, err
 	}
@@ -189,13 +241,14 @@ func clearOneBatch(t *ledger.Tx) (removed map[orchestrator.Status]int64, err err
 	if err := messages.NoteDeleted(t, "agent_message WHERE "+others); err != nil {
 		return nil, err
 	}
+	// On a server, another program can set a row to pending at any time before it is deleted.
 	for _, statement := range []string{
 		`INSERT INTO agent_message_archive (` + archiveColumns + `, archived_at)
 		 SELECT ` + archiveColumns + `, ?1 FROM agent_message WHERE ` + delivered,
 		`DELETE FROM agent_inbox WHERE ?1 <> '' AND read_at <> '' AND (message_id, recipient) IN
 		     (SELECT message_id, recipient FROM agent_message WHERE ` + delivered + `)
 		   AND NOT EXISTS (SELECT 1 FROM reading_lease l WHERE l.message_id = agent_inbox.message_id AND l.recipient = agent_inbox.recipient)`,
-		`DELETE FROM agent_message WHERE ?1 <> '' AND seq IN (SELECT seq FROM temp.batch)`,
+		`DELETE FROM agent_message WHERE ?1 <> '' AND seq IN (SELECT seq FROM temp.batch) AND ` + ledger.Past,
 	} {
 		if err := t.Run(statement, t.Now); err != nil {
 			return nil, err
@@ -215,23 +268,23 @@ const archiveColumns = `message_id, sender, recipient, message_type, payload, st
 	delivery_marks, trace_id, span_id, origin, not_before, wake`
 
 // clearArchive removes one batch of rows that were archived before cutoff, and their inbox rows.
-func clearArchive(t *ledger.Tx, cutoff string) (int64, error) {
+func clearArchive(t *ledger.Tx, cutoff string, limit, skip int64) (int64, error) {
 	if err := t.SetBatch(); err != nil {
 		return 0, err
 	}
 	n, err := t.Exec(`
 		INSERT INTO temp.batch (seq) SELECT seq FROM agent_message_archive
-		WHERE archived_at < ? ORDER BY archived_at LIMIT +?`, cutoff, clearBatch)
+		WHERE archived_at < ? ORDER BY archived_at LIMIT +? OFFSET +?`, cutoff, limit, skip)
 	if err != nil || n == 0 {
 		return n, err
 	}
 	const batch = "seq IN (SELECT seq FROM temp.batch)"
 	if err := messages.NoteDeleted(t, "agent_message_archive WHERE "+batch); err != nil {
-		return 0, err
+		return n, err
 	}
 	keys, err := t.KeysIn("agent_message_archive")
 	if err != nil {
-		return 0, err
+		return n, err
 	}
 	for _, statement := range []string{
 		`DELETE FROM agent_inbox WHERE (message_id, recipient) IN
@@ -241,7 +294,7 @@ func clearArchive(t *ledger.Tx, cutoff string) (int64, error) {
 		`DELETE FROM agent_message_archive WHERE ` + batch,
 	} {
 		if err := t.Run(statement); err != nil {
-			return 0, err
+			return n, err
 		}
 	}
 	return n, t.DropKeys(keys)

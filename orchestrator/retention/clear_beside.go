@@ -16,34 +16,31 @@ const closedPosts = ` FROM threads h CROSS JOIN agent_message m ON m.thread_id =
 	  AND m.status = 'delivered' AND m.ended_at = ''`
 
 // clearPosts archives the posts of threads that were closed before cutoff, because posts have no end time of their
-// own. It looks for them without the write lock.
+// own. It looks for them without the write lock, and checks with the lock that they are still delivered.
 func clearPosts(ctx context.Context, l *ledger.Ledger, cutoff string,
 	done func(n int64, removed map[orchestrator.Status]int64)) error {
-	for ; ; orchestrator.Pause(ctx, orchestrator.ClearPause) {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		seqs, err := numbers(ctx, l, `SELECT m.seq`+closedPosts+` LIMIT +?2`, cutoff, clearBatch)
+	var removed map[orchestrator.Status]int64
+	return pastStuck(ctx, l, func(limit, skip int64) (n int64, fault, err error) {
+		removed = nil
+		seqs, err := numbers(ctx, l, `SELECT m.seq`+closedPosts+` LIMIT +?2 OFFSET +?3`, cutoff, limit, skip)
 		if err != nil || len(seqs) == 0 {
-			return err
+			return 0, nil, err
 		}
-		var removed map[orchestrator.Status]int64
-		err = l.Write(ctx, store.Alone, func(t *ledger.Tx) (err error) {
-			if err := t.SetBatch(seqs...); err != nil {
-				return err
+		return removeRows(ctx, l, func(t *ledger.Tx) (n int64, err error) {
+			if err = t.SetBatch(seqs...); err == nil {
+				err = t.Run(`DELETE FROM temp.batch WHERE NOT EXISTS (SELECT 1 FROM agent_message m
+					WHERE m.seq = batch.seq AND m.status = 'delivered' AND m.ended_at = '')`)
 			}
-			if err := t.Run(`UPDATE agent_message SET ended_at = coalesce(delivered_at, created_at, '')
-				WHERE seq IN (SELECT seq FROM temp.batch)`); err != nil {
-				return err
+			if err == nil {
+				err = t.Run(`UPDATE agent_message SET ended_at = coalesce(delivered_at, created_at, '')
+					WHERE seq IN (SELECT seq FROM temp.batch)`)
 			}
-			removed, err = clearOneBatch(t)
-			return err
+			if err == nil {
+				removed, err = clearOneBatch(t)
+			}
+			return int64(len(seqs)), err
 		})
-		if err != nil {
-			return err
-		}
-		done(removed[orchestrator.Delivered], removed)
-	}
+	}, func(int64) { done(removed[orchestrator.Delivered], removed) })
 }
 
 // numbers runs a query for one column of numbers, without the write lock.

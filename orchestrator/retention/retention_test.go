@@ -2,7 +2,9 @@ package retention_test
 
 import (
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -88,6 +90,89 @@ func TestRetention(t *testing.T) {
 	want.Equal(t, "traces in the end", len(f.Rows(`SELECT 1 FROM message_trace`)), 0)
 	_, err = messages.Find(t.Context(), f.Ledger, delivered)
 	want.Code(t, err, orchestrator.NotFound)
+}
+
+// TestSetBackBetweenBatches checks that messages that another program sets to pending while ClearOld works are kept
+// and delivered.
+func TestSetBackBetweenBatches(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	f.AddWired("w")
+	f.Set("bounce", "off")
+	messages.SendBatch(t.Context(), f.Ledger, slices.Repeat([]orchestrator.Draft{{Sender: "a", Recipient: "b"}}, 500),
+		false)
+	f.Deliver()
+	f.Clock.Advance(time.Second)
+	f.Wire.Set(enginetest.Refusing(orchestrator.ErrRefused))
+	delivered, failed := f.Send("a", "b"), f.Send("a", "w")
+	f.Deliver()
+	want.Equal(t, "status", f.Message(failed).Status, orchestrator.Failed)
+	f.Wire.Set(nil)
+	f.Clock.Advance(week + time.Millisecond)
+	setBack := sync.OnceFunc(func() { f.SQL(`UPDATE agent_message SET status = 'pending'`) })
+	cleared := f.Clear(retention.ClearOptions{Progress: func(int64, int64) { setBack() }})
+	want.Equal(t, "cleared", cleared.Deleted, 500)
+	want.Rows(t, f.Rows(`SELECT message_id, status FROM agent_message ORDER BY seq`), delivered+" pending",
+		failed+" pending")
+	want.Equal(t, "delivered afterwards", f.Deliver().Delivered, 2)
+	want.Rows(t, f.Wire.IDs(), failed)
+}
+
+// TestStuckRowsStay checks that messages, posts and archived messages that cannot be deleted stay, and that all
+// others are cleared.
+func TestStuckRowsStay(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	sent := []string{}
+	for range 7 {
+		sent = append(sent, f.Send("a", "b"))
+	}
+	th := f.Thread("a", "b")
+	var posts []string
+	for range 4 {
+		posts = append(posts, f.MustPost(th.ID, "a").MessageID)
+	}
+	f.Take("b")
+	f.CloseThread(th.ID)
+	f.Deliver()
+	stuck := []string{sent[0], sent[3], posts[1]}
+	allow := f.Forbid("DELETE", "agent_message", `OLD.message_id IN ('`+strings.Join(stuck, `', '`)+`')`, "kept")
+	if f.OnServer() {
+		stuck = append(stuck, posts[2])
+		f.SQL(`CREATE TABLE notes (message_id text REFERENCES agent_message (message_id));
+			INSERT INTO notes VALUES ('` + posts[2] + `')`)
+	}
+	f.Forbid("DELETE", "agent_message_archive", `OLD.message_id = '`+sent[1]+`'`, "kept")
+	f.Clock.Advance(week + time.Millisecond)
+	all := len(f.Rows(`SELECT 1 FROM agent_message`))
+	for _, n := range []int{all - len(stuck), 0} {
+		want.Equal(t, "cleared", f.Clear(retention.ClearOptions{}).Deleted, int64(n))
+		want.Rows(t, f.Rows(`SELECT message_id FROM agent_message ORDER BY seq`), stuck...)
+	}
+	f.Clock.Advance(90*24*time.Hour + time.Millisecond)
+	f.Clear(retention.ClearOptions{})
+	want.Rows(t, f.Rows(`SELECT message_id FROM agent_message_archive`), sent[1])
+	if allow(); f.OnServer() {
+		f.SQL(`DROP TABLE notes`)
+	}
+	want.Equal(t, "cleared in the end", f.Clear(retention.ClearOptions{}).Deleted, int64(len(stuck)))
+}
+
+// TestManyStuckRows checks that ClearOld gives up if very many rows cannot be deleted.
+func TestManyStuckRows(t *testing.T) {
+	t.Parallel()
+	enginetest.OfAFile(t, "a server takes a quarter of a minute to refuse so many")
+	f := enginetest.New(t, "a", "b")
+	for range 2 {
+		messages.SendBatch(t.Context(), f.Ledger,
+			slices.Repeat([]orchestrator.Draft{{Sender: "a", Recipient: "b"}}, 600), false)
+	}
+	f.Deliver()
+	f.Forbid("DELETE", "agent_message", `true`, "kept")
+	f.Clock.Advance(week + time.Millisecond)
+	_, err := retention.ClearOld(t.Context(), f.Ledger, retention.ClearOptions{})
+	want.Code(t, err, orchestrator.InvalidParams)
+	want.Equal(t, "messages", f.Count("agent_message"), "1200")
 }
 
 // TestTraceOfAnIDUsedAgain checks that the trace of an id that another program uses again is kept, also if the

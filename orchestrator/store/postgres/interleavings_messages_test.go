@@ -363,6 +363,21 @@ func endings() []interleaving {
 		_, err := retention.ClearOld(s.ctx, s.a.Ledger, retention.ClearOptions{OlderThan: time.Millisecond})
 		return err
 	}
+	cancelled := func(s *scene) {
+		one(s)
+		if _, err := messages.Cancel(s.ctx, s.a.Ledger, s.ids[0], ""); err != nil {
+			s.T.Fatal(err)
+		}
+		s.Clock.Advance(time.Hour)
+	}
+	setBack := func(s *scene) error {
+		s.byHand(`UPDATE agent_message SET status = 'pending' WHERE message_id = '` + s.ids[0] + `'`)
+		return nil
+	}
+	kept := func(s *scene, before string) { // and undoes setBack, which the trace does not contain
+		s.count(1, `SELECT 1 FROM agent_message WHERE status = 'pending' AND message_id = ?`, s.ids[0])
+		s.byHand(`UPDATE agent_message SET status = '` + before + `' WHERE message_id = '` + s.ids[0] + `'`)
+	}
 	tidies := func(s *scene, e *delivery.Engine, _ int) error { return delivery.TidyAll(s.ctx, e.Ledger) }
 	event := `SELECT 1 FROM message_trace WHERE event = ?`
 	return []interleaving{
@@ -386,18 +401,30 @@ func endings() []interleaving {
 			},
 		},
 		{
-			name: "a dead letter is replayed while it is deleted", byLock: true, a: clear,
-			set: func(s *scene) {
-				one(s)
-				if _, err := messages.Cancel(s.ctx, s.a.Ledger, s.ids[0], ""); err != nil {
-					s.T.Fatal(err)
-				}
-				s.Clock.Advance(time.Hour)
-			},
+			name: "a dead letter is replayed while it is deleted", byLock: true, set: cancelled, a: clear,
 			b: func(s *scene) error { _, err := messages.Replay(s.ctx, s.b.Ledger, s.ids[0], ""); return err },
 			check: func(s *scene) {
 				s.must(s.errA == nil && orchestrator.CodeOf(s.errB) == orchestrator.NotFound, "%v, %v", s.errA, s.errB)
 			},
+		},
+		{
+			name: "a dead letter is set to pending by hand while it is deleted", set: cancelled, a: clear,
+			at:    `DELETE FROM agent_message WHERE`,
+			b:     setBack,
+			check: func(s *scene) { s.fine(); kept(s, "cancelled") },
+		},
+		{
+			name: "a post is set to pending by hand when it is about to be archived", a: clear,
+			set: func(s *scene) {
+				three(s)
+				th := s.Thread("x", "y")
+				s.ids = []string{s.MustPost(th.ID, "x").MessageID}
+				s.CloseThread(th.ID)
+				s.Clock.Advance(time.Hour)
+			},
+			at:    `DELETE FROM temp.batch WHERE`,
+			b:     setBack,
+			check: func(s *scene) { s.fine(); kept(s, "delivered"); s.count(0, event, "deleted") },
 		},
 		both(interleaving{
 			name: "two adopt a row", byLock: true,
