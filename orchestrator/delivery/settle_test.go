@@ -42,7 +42,7 @@ func TestResultOutlastsALock(t *testing.T) {
 			Path: f.Path, Bell: f.Bell, BusyTimeout: time.Millisecond,
 			Transports: map[string]orchestrator.Transport{"inbox": transport.Inbox{}, "wire": f.Wire},
 			Log: slog.New(warned(sync.OnceFunc(func() {
-				time.Sleep(5 * time.Minute)
+				<-time.After(5 * time.Minute) // on the clock of the bubble
 				unlock()
 			}))),
 		})
