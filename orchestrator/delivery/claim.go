@@ -74,7 +74,25 @@ func claimNext(t *ledger.Tx, recipient string, o Options) (*claim, error) {
 	if c.secret, err = agents.SecretFor(t, agent); err != nil {
 		return nil, err
 	}
-	return c, lease(t, c)
+	fault, err := t.ChangeRows(func() error { return lease(t, c) })
+	if err != nil || fault == nil {
+		return c, err
+	}
+	return c.one(t, marked)
+}
+
+// one leases the first message that can be leased alone, after a faulty row made the lease of several fail. The
+// result is nil if none of the first ledger.ReviewBatch messages can be leased.
+func (c *claim) one(t *ledger.Tx, marked string) (*claim, error) {
+	ms, err := claimableMessages(t, c.agent.Name, marked, ledger.ReviewBatch)
+	for i := range ms {
+		c.messages = ms[i : i+1]
+		stuck, err := t.RowSavepoint("reserving it for its delivery", ms[i].ID, func() error { return lease(t, c) })
+		if err != nil || !stuck {
+			return c, err
+		}
+	}
+	return nil, err
 }
 
 // claimableMessages reads the messages that a worker may claim, in the order in which they must arrive. It returns at

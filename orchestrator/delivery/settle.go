@@ -98,11 +98,19 @@ type settlement struct {
 }
 
 // settle records the outcomes of a claim for the messages that this process still holds. For messages that another
-// process has taken over meanwhile, it only records the late result in the trace.
+// process has taken over meanwhile, it only records the late result in the trace. A row that cannot be changed keeps
+// its lease.
 func settle(t *ledger.Tx, c *claim, outcomes []outcome) (s settlement, err error) {
 	for i := range outcomes {
-		if err := settleOne(t, c, &c.messages[i], &outcomes[i], &s); err != nil {
+		before := s
+		stuck, err := t.RowSavepoint("recording the result of its delivery", c.messages[i].ID, func() error {
+			return settleOne(t, c, &c.messages[i], &outcomes[i], &s)
+		})
+		if err != nil {
 			return s, err
+		}
+		if stuck {
+			s = before
 		}
 	}
 	if p := t.Ledger.PartOf(c.agent.Name); p != nil {

@@ -71,10 +71,10 @@ func (e *Engine) deliverClaims(ctx context.Context, recipient string, o Options,
 	var outcomes []outcome
 	for ; ; claims++ {
 		next, report, err := settleAndClaim(ctx, e.Ledger, held, outcomes, recipient, o)
+		r.add(recipient, &report)
 		if err != nil {
 			return claims, err
 		}
-		r.add(recipient, &report)
 		if next == nil {
 			return claims, nil
 		}
@@ -85,18 +85,20 @@ func (e *Engine) deliverClaims(ctx context.Context, recipient string, o Options,
 	}
 }
 
-// settleAndClaim settles one claim and makes the next. If the database temporarily refuses a settlement, it retries
-// for up to half of ledger.LeaseGrace, so that a delivered message does not count as a crash because the disk was
-// full for a second.
+// settleAndClaim settles one claim and makes the next. If that fails, it first settles alone, because the cause may
+// be a message that it would claim, such as one that another program has locked. It retries for as long as a lease
+// lasts, so that a delivered message does not count as a crash while the database refuses writes. If only the claim
+// fails, settleAndClaim returns the settlement and the error.
 func settleAndClaim(ctx context.Context, l *ledger.Ledger, held *claim, outcomes []outcome, recipient string,
 	o Options) (next *claim, report settlement, err error) {
 	retry := backoff.NewExponentialBackOff(backoff.WithInitialInterval(50*time.Millisecond),
-		backoff.WithMaxInterval(5*time.Second),
-		backoff.WithMaxElapsedTime(ledger.LeaseGrace/2))
+		backoff.WithMaxInterval(2*time.Second)) // a process that stops waits for this, too
 	scope := store.Of(recipient)
 	if held != nil {
+		retry.MaxElapsedTime = held.timeout + ledger.LeaseGrace
 		scope = store.Of(held.agent.Name) // a trial claims nothing afterwards
 	}
+	alone := false
 	err = backoff.Retry(func() error {
 		err := l.Write(context.WithoutCancel(ctx), scope, func(t *ledger.Tx) (err error) {
 			next, report, t.Quiet = nil, settlement{}, true
@@ -105,7 +107,7 @@ func settleAndClaim(ctx context.Context, l *ledger.Ledger, held *claim, outcomes
 					return err
 				}
 			}
-			if ctx.Err() == nil && l.Store.Alive().Err() == nil { // an attempt would be cut off at once
+			if !alone && ctx.Err() == nil && l.Store.Alive().Err() == nil { // an attempt would be cut off at once
 				next, err = claimNext(t, recipient, o)
 			}
 			return err
@@ -113,8 +115,18 @@ func settleAndClaim(ctx context.Context, l *ledger.Ledger, held *claim, outcomes
 		if err != nil && (held == nil || ctx.Err() != nil) {
 			return backoff.Permanent(err)
 		}
+		if err != nil && !alone {
+			alone = true
+			l.Log.Warn("cannot record the result of a delivery yet", "recipient", held.agent.Name, "error", err)
+		}
 		return err
 	}, retry)
+	switch {
+	case err != nil:
+		return nil, settlement{}, err
+	case alone:
+		next, _, err = settleAndClaim(ctx, l, nil, nil, recipient, o)
+	}
 	return next, report, err
 }
 
