@@ -42,7 +42,8 @@ type SetTransport interface {
 	// through exec. It records the time at. It must not begin or end a transaction.
 	DeliverSet(exec func(query string, args ...any) error, at string) error
 
-	// DeliverRead delivers the row with this seq as already read: its recipient reads it in the same transaction.
+	// DeliverRead delivers the row with this seq as already read: its recipient reads it in the same transaction. It
+	// runs an INSERT of one row through exec.
 	DeliverRead(exec func(query string, args ...any) error, seq int64, at string) error
 }
 

@@ -161,17 +161,27 @@ func TestAdoptionOfStatuses(t *testing.T) {
 // retried.
 func TestBadRowFailsAlone(t *testing.T) {
 	t.Parallel()
-	f := enginetest.New(t, "architect", "builder")
-	var ids []string
-	for range 20 {
-		ids = append(ids, f.Send("architect", "builder"))
+	for why, harm := range map[string]func(f *enginetest.Fixture, condition string){
+		"not this one": func(f *enginetest.Fixture, condition string) {
+			f.Forbid("INSERT", "agent_inbox", condition, "not this one")
+		},
+		"a trigger dropped the row": func(f *enginetest.Fixture, condition string) { f.Drop("agent_inbox", condition) },
+	} {
+		f := enginetest.New(t, "architect", "builder")
+		var ids []string
+		for range 20 {
+			ids = append(ids, f.Send("architect", "builder"))
+		}
+		harm(f, `NEW.message_id = '`+ids[7]+`'`)
+		d := f.Deliver()
+		want.Equal(t, "delivered", d.Delivered, 19)
+		want.Equal(t, "failed", d.Failed, 1)
+		want.Equal(t, "status", f.Message(ids[7]).Status, orchestrator.Retry)
+		want.Equal(t, "who failed", d.Errors[0].MessageID, ids[7])
+		if said := d.Errors[0].Message; !strings.Contains(said, why) {
+			t.Errorf("the error does not name the cause %q: %s", why, said)
+		}
 	}
-	f.Forbid("INSERT", "agent_inbox", `NEW.message_id = '`+ids[7]+`'`, "not this one")
-	d := f.Deliver()
-	want.Equal(t, "delivered", d.Delivered, 19)
-	want.Equal(t, "failed", d.Failed, 1)
-	want.Equal(t, "status", f.Message(ids[7]).Status, orchestrator.Retry)
-	want.Equal(t, "who failed", d.Errors[0].MessageID, ids[7])
 }
 
 // TestFallbackOfAnInbox checks that document 004's fallback file is used when an inbox refuses a message.

@@ -370,7 +370,7 @@ func (b *InboxBatch) failUnknown(recipient string) error {
 // HandOne delivers one message through a table, where its row is marked as read, and updates m. read is true if the
 // message counts as read; otherwise the caller puts it under a reading lease.
 func HandOne(t *ledger.Tx, m *orchestrator.Message, set orchestrator.SetTransport, read bool) error {
-	if err := set.DeliverRead(t.Run, m.Seq, t.Now); err != nil {
+	if err := set.DeliverRead(t.InsertLater, m.Seq, t.Now); err != nil {
 		return err
 	}
 	if _, err := t.ChangeStatus(ledger.BySeq(m.Seq),

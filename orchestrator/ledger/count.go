@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -127,9 +128,14 @@ const countUnread = `
 // CountArchived adds n rows to the count of the archive. A trigger counts the rows that leave the archive.
 func CountArchived(t *Tx, n int64) error { return t.Run(store.AddCount, "", Archived, n) }
 
+// notInInbox reports whether an inbox lacks a message of temp.batch.
+const notInInbox = `
+	SELECT EXISTS (SELECT 1 FROM agent_message m WHERE seq IN (SELECT seq FROM temp.batch)
+	    AND NOT EXISTS (SELECT 1 FROM agent_inbox i WHERE i.message_id = m.message_id AND i.recipient = m.recipient))`
+
 // DeliverBatch delivers the rows of temp.batch through a table and updates the counts of unread messages. recipients
-// holds the number of rows per recipient. A transport other than the inbox may have put messages into any inbox; all
-// unread messages are then counted again.
+// holds the number of rows per recipient. It fails if a trigger kept a row out of the inbox, see store.ErrDropped. A
+// transport other than the inbox may have put messages into any inbox; all unread messages are then counted again.
 func DeliverBatch(t *Tx, set orchestrator.SetTransport, recipients map[string]int) error {
 	var inserted int64
 	err := set.DeliverSet(func(query string, args ...any) error {
@@ -148,6 +154,11 @@ func DeliverBatch(t *Tx, set orchestrator.SetTransport, recipients map[string]in
 	}
 	for _, n := range recipients {
 		inserted -= int64(n)
+	}
+	if inserted != 0 {
+		if missing, err := t.Number(notInInbox); err != nil || missing != 0 {
+			return cmp.Or(err, store.Refused(store.ErrDropped))
+		}
 	}
 	for recipient, n := range recipients {
 		if inserted == 0 {

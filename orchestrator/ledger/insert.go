@@ -154,7 +154,7 @@ func (t *Tx) insert(row *Insertion) (err error) {
 // insertRow inserts a row and returns its seq. For a request that only sends, the seq is 0 unless number is true.
 func (t *Tx) insertRow(number bool, query string, args ...any) (int64, error) {
 	if t.sends && !number {
-		return 0, t.Run(query, args...)
+		return 0, t.InsertLater(query, args...)
 	}
 	return t.InsertRow(query, args...)
 }

@@ -63,20 +63,74 @@ func forbidEvents(f *enginetest.Fixture) {
 		CREATE TRIGGER forbid_event BEFORE INSERT ON message_trace FOR EACH ROW EXECUTE FUNCTION forbid_event()`)
 }
 
-// TestATriggerThatUndoes checks SQLite's RAISE(ROLLBACK), which undoes the whole transaction, and RAISE(IGNORE),
-// which drops the row without an error. Only the affected row fails.
+// batchesWithBad are batches in which the database refuses each message "bad".
+var batchesWithBad = [][]string{{"bad"}, {"1", "bad", "2"}, {"bad", "1", "bad", "2", "bad"}, {"bad", "bad"}}
+
+// TestATriggerThatUndoes checks SQLite's RAISE(ROLLBACK), which undoes the whole transaction. Only the affected row
+// fails.
 func TestATriggerThatUndoes(t *testing.T) {
 	t.Parallel()
-	enginetest.OfAFile(t, "RAISE(ROLLBACK) and RAISE(IGNORE) are SQLite's")
-	for raised, why := range map[string]string{"ROLLBACK, 'no bad words'": "no bad words",
-		"IGNORE": "a trigger dropped the row"} {
-		f := enginetest.New(t, "a", "b")
-		f.SQL(`CREATE TRIGGER forbid BEFORE INSERT ON agent_message WHEN NEW.payload LIKE '%bad%' BEGIN SELECT RAISE(` +
-			raised + `); END`)
-		for _, batch := range [][]string{{"bad"}, {"1", "bad", "2"}, {"bad", "1", "bad", "2", "bad"}, {"bad", "bad"}} {
-			allSentButBad(t, f, batch, why)
-			f.SQL(`DELETE FROM agent_message`)
+	enginetest.OfAFile(t, "RAISE(ROLLBACK) is SQLite's")
+	f := enginetest.New(t, "a", "b")
+	f.SQL(`CREATE TRIGGER forbid BEFORE INSERT ON agent_message WHEN NEW.payload LIKE '%bad%'
+		BEGIN SELECT RAISE(ROLLBACK, 'no bad words'); END`)
+	for _, batch := range batchesWithBad {
+		allSentButBad(t, f, batch, "no bad words")
+		f.SQL(`DELETE FROM agent_message`)
+	}
+}
+
+// TestATriggerThatDrops checks triggers that discard a row without an error. Only the affected row fails, also in a
+// batch with more rows than a server inserts at once, and it leaves no trace.
+func TestATriggerThatDrops(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	f.Drop("agent_message", "NEW.payload LIKE '%bad%'")
+	long := make([]string, 600)
+	for i := range long {
+		if long[i] = fmt.Sprint(i); i%257 == 256 {
+			long[i] = "bad"
 		}
+	}
+	for _, batch := range append(batchesWithBad, long) {
+		var together sync.WaitGroup
+		together.Go(func() {
+			if _, err := messages.Send(t.Context(), f.Ledger, draftOf("beside")); err != nil {
+				t.Errorf("sent beside %q: %v", batch, err)
+			}
+		})
+		allSentButBad(t, f, batch, "a trigger dropped the row")
+		together.Wait()
+		want.Rows(t, f.Rows(`SELECT event FROM message_trace
+			WHERE message_id NOT IN (SELECT message_id FROM agent_message)`))
+		f.SQL(`DELETE FROM agent_message; DELETE FROM message_trace`)
+	}
+}
+
+// TestAConstraintThatRefuses checks rows that violate a constraint that a user has added. Only the affected row
+// fails.
+func TestAConstraintThatRefuses(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	f.SQL(`CREATE UNIQUE INDEX once ON agent_message (sender, payload)`)
+	drafts := []orchestrator.Draft{draftOf("1"), draftOf("2"), draftOf("1"), draftOf("3")}
+	for i, out := range messages.SendBatch(t.Context(), f.Ledger, drafts, false) {
+		if i == 2 {
+			want.Code(t, out.Refused, orchestrator.InvalidParams)
+		} else if out.Refused != nil {
+			t.Errorf("%d: %v", i, out.Refused)
+		}
+	}
+	want.Rows(t, f.Rows(`SELECT payload FROM agent_message ORDER BY seq`), `"1"`, `"2"`, `"3"`)
+	_, err := messages.Send(t.Context(), f.Ledger, draftOf("2"))
+	want.Code(t, err, orchestrator.InvalidParams)
+	if !f.OnServer() {
+		return // SQLite cannot add a constraint to a table
+	}
+	f.SQL(`DELETE FROM agent_message; ALTER TABLE agent_message ADD CONSTRAINT polite CHECK (payload NOT LIKE '%bad%')`)
+	for _, batch := range batchesWithBad {
+		allSentButBad(t, f, batch, "polite")
+		f.SQL(`DELETE FROM agent_message`)
 	}
 }
 

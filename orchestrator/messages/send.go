@@ -151,7 +151,8 @@ func sendOne(t *ledger.Tx, d *orchestrator.Draft, several bool) (out Outcome, er
 	if failed = t.Ledger.Store.Explain(failed); failed != nil {
 		out = Outcome{Refused: failed}
 	}
-	if err == nil && failed != nil && orchestrator.CodeOf(failed) == orchestrator.Internal {
+	if err == nil && failed != nil && (orchestrator.CodeOf(failed) == orchestrator.Internal ||
+		store.IsRefused(failed) && t.Again(failed)) {
 		err = failed
 	}
 	return out, err
@@ -343,7 +344,7 @@ func keepOwnCopy(t *ledger.Tx, row *ledger.Insertion) error {
 		return err
 	}
 	_, err := t.RowSavepoint("keeping its sender's own copy", row.Id, func() error {
-		if err := t.Ledger.Inbox().DeliverRead(t.Run, row.Seq, t.Now); err != nil {
+		if err := t.Ledger.Inbox().DeliverRead(t.InsertLater, row.Seq, t.Now); err != nil {
 			return err
 		}
 		_, err := t.ChangeStatus(ledger.BySeq(row.Seq), ledger.Change{

@@ -131,6 +131,17 @@ func TestGroups(t *testing.T) {
 	want.Equal(t, "cancelled", len(cancelled), 0)
 }
 
+// TestOwnCopyThatIsDropped checks that a sender's own copy is delivered later if a trigger keeps it out of the inbox.
+func TestOwnCopyThatIsDropped(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	f.Drop("agent_inbox", "NEW.recipient = 'a'")
+	if _, err := messages.Send(t.Context(), f.Ledger, orchestrator.Draft{Sender: "a", Recipient: "all"}); err != nil {
+		t.Fatal(err)
+	}
+	want.Rows(t, f.Rows(`SELECT recipient, status FROM agent_message ORDER BY recipient`), "a pending", "b pending")
+}
+
 // TestOwnCopies checks that a sender's own copy of a message to a group is delivered and read from the start. It is
 // kept, but not shown to anybody. A message that an agent sends to itself by name is ordinary mail.
 func TestOwnCopies(t *testing.T) {

@@ -58,6 +58,20 @@ func TestHandOverLeavesTheSameRows(t *testing.T) {
 	}
 }
 
+// TestHandOverOfADroppedRow checks that a reader does not get a message that a trigger keeps out of its inbox, and that
+// the message does not count as delivered.
+func TestHandOverOfADroppedRow(t *testing.T) {
+	t.Parallel()
+	f := enginetest.New(t, "a", "b")
+	bad, good := f.Send("a", "b"), f.Send("a", "b")
+	f.Drop("agent_inbox", "NEW.message_id = '"+bad+"'")
+	ms := f.TakeFor("b", 0)
+	if len(ms) != 1 || ms[0].ID != good {
+		t.Errorf("read %v, want only %s", ms, good)
+	}
+	want.Equal(t, "status", f.Message(bad).Status, orchestrator.Retry)
+}
+
 // whileOneWaits calls then in a bubble in which agent b waits and agent a exists.
 func whileOneWaits(t *testing.T, then func(t *testing.T, f *enginetest.Fixture, ended <-chan waited)) {
 	synctest.Test(t, func(t *testing.T) {

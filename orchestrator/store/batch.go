@@ -290,7 +290,7 @@ func IsRefused(err error) bool {
 func Refused(cause error) error {
 	return &orchestrator.Error{Code: orchestrator.InvalidParams, Message: "the database rejected the row",
 		Err:  refusal{cause},
-		Hint: "A trigger rejected the row, or a value is too long or has a character that the database does not support. Change the value, or change the database so that it accepts the row"}
+		Hint: "A trigger or a constraint rejected the row, or a value is too long or has a character that the database does not support. Change the value, or change the database so that it accepts the row"}
 }
 
 // Ring lists the recipients to wake after a commit. The zero value wakes nobody.
@@ -348,6 +348,10 @@ func (t *Transaction) IsAlone() bool { return t.control.Alone() }
 // got the lock; it returns false if another request holds the lock. It does not wait for that request, which might
 // wait for this one.
 func (t *Transaction) Hold(recipient string) (bool, error) { return t.control.Hold(recipient) }
+
+// Again reports whether the transaction can succeed if it runs again after the failure, because another writer caused
+// the failure. It runs again if the failure ends the request.
+func (t *Transaction) Again(failure error) bool { return t.control.Again(failure) }
 
 // errSpoiled ends a request whose transaction is about to run again.
 var errSpoiled = errors.New("the request must run again with savepoints")

@@ -52,6 +52,8 @@ type remote interface {
 	// were put off.
 	RunLater(query string, args []driver.NamedValue) error
 	RunRest() error
+	// InsertLater runs an INSERT of one row as RunLater does. It fails if the row was discarded, see ErrDropped.
+	InsertLater(query string, args []driver.NamedValue) error
 	// InsertBound runs an INSERT of one row into a table that is numbered by seq, and returns the number of the row.
 	InsertBound(query string, args []driver.NamedValue) (int64, error)
 	// SetBatch sets the rows of the current batch. On a server they are not kept in a table.
@@ -154,6 +156,18 @@ func (c *Conn) InsertRow(query string, args ...any) (int64, error) {
 		return 0, cmp.Or(err, Refused(ErrDropped))
 	}
 	return res.LastInsertId()
+}
+
+// InsertLater runs an INSERT of one row as Run does. It fails if the row was discarded, see ErrDropped.
+func (c *Conn) InsertLater(query string, args ...any) error {
+	if d, ok := c.Driver.(remote); ok {
+		return d.InsertLater(query, c.Bind(args))
+	}
+	n, err := c.Exec(query, args...)
+	if err == nil && n == 0 {
+		err = Refused(ErrDropped)
+	}
+	return err
 }
 
 // Script runs statements that are separated by semicolons and take no arguments.

@@ -126,6 +126,20 @@ func OldVersion(t *testing.T) (path string) {
 	return path
 }
 
+// Drop makes the database discard new rows of a table that match a condition on NEW, without an error.
+func (f *Fixture) Drop(table, condition string) {
+	f.T.Helper()
+	name := "drop_" + strings.ToLower(rand.Text())
+	if !postgres.IsAddress(f.Path) {
+		f.SQL(`CREATE TRIGGER ` + name + ` BEFORE INSERT ON ` + table + ` WHEN ` + condition +
+			` BEGIN SELECT RAISE(IGNORE); END`)
+		return
+	}
+	f.SQL(`CREATE FUNCTION ` + name + `() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
+		CREATE TRIGGER ` + name + ` BEFORE INSERT ON ` + table + ` FOR EACH ROW WHEN (` + condition +
+		`) EXECUTE FUNCTION ` + name + `()`)
+}
+
 // Forbid makes the database reject a change of a table, such as "INSERT" or "UPDATE OF status", with the error why,
 // for rows that match a condition on NEW or OLD. allow removes the restriction.
 func (f *Fixture) Forbid(change, table, condition, why string) (allow func()) {

@@ -93,7 +93,7 @@ func isLost(err error) bool {
 }
 
 // refusesRow reports whether the server rejected data of a user: a character that its encoding does not have, a
-// value that is too long for an index, or an error raised by a trigger.
+// value that is too long for an index, a row that violates a constraint, or an error raised by a trigger.
 func refusesRow(err error) bool {
 	var own *pgconn.PgError
 	if !errors.As(err, &own) {
@@ -104,7 +104,8 @@ func refusesRow(err error) bool {
 	case "22021", "22P05", "54000", "P0001":
 		return true
 	}
-	return own.Routine == "exec_stmt_raise" // RAISE of PL/pgSQL, whatever its code is
+	// class 23, integrity constraint violations, and RAISE of PL/pgSQL, whatever its code is
+	return strings.HasPrefix(own.Code, "23") || own.Routine == "exec_stmt_raise"
 }
 
 // isDemoted reports whether an error means that the server answers but takes no writes. Another server may have

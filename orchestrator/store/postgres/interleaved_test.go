@@ -118,6 +118,7 @@ func (w stopping) Run(t *store.Transaction) error {
 type fullDriver interface {
 	store.Driver
 	RunLater(text string, args []driver.NamedValue) error
+	InsertLater(text string, args []driver.NamedValue) error
 	RunRest() error
 	SetBatch(seqs []int64)
 	InsertBound(text string, args []driver.NamedValue) (int64, error)
@@ -134,6 +135,13 @@ func (d *watchedDriver) RunLater(text string, args []driver.NamedValue) error {
 		return err
 	}
 	return d.fullDriver.RunLater(text, args)
+}
+
+func (d *watchedDriver) InsertLater(text string, args []driver.NamedValue) error {
+	if err := d.place.stop(d.t, text); err != nil {
+		return err
+	}
+	return d.fullDriver.InsertLater(text, args)
 }
 
 func (d *watchedDriver) ExecBound(text string, args []driver.NamedValue) (driver.Result, error) {

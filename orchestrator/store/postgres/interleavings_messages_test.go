@@ -162,6 +162,30 @@ func sendings() []interleaving {
 				s.must(slices.Equal(s.got[0], s.got[1]), "answers: %v", s.got)
 			},
 		}, with(keyed)),
+		{
+			// A batch runs with savepoints, because of another line, and has looked for the key.
+			name: "one idempotency key, beside a line that is refused",
+			set: func(s *scene) {
+				three(s)
+				s.Forbid("INSERT", "agent_message", `NEW.payload = 'null'`, "no")
+			},
+			at: `INSERT INTO idempotency`,
+			a: func(s *scene) error {
+				refused := orchestrator.Draft{Sender: "x", Recipient: "y", Type: "note", Payload: []byte(`null`)}
+				good := orchestrator.Draft{Type: "note", Payload: []byte(`{"n":1}`)}
+				keyed(&good)
+				outs := messages.SendBatch(s.ctx, s.a.Ledger, []orchestrator.Draft{refused, good}, false)
+				s.must(store.IsRefused(outs[0].Refused), "the line: %v", outs[0].Refused)
+				s.got[0] = []string{outs[1].Sent.MessageID}
+				return outs[1].Refused
+			},
+			b: func(s *scene) error { return with(keyed)(s, s.b, 1) },
+			check: func(s *scene) {
+				s.fine()
+				s.count(1, `SELECT 1 FROM agent_message`)
+				s.must(slices.Equal(s.got[0], s.got[1]), "answers: %v", s.got)
+			},
+		},
 		both(interleaving{
 			name: "ids by number", set: three,
 			check: func(s *scene) {

@@ -109,14 +109,10 @@ func databaseError(path string, err error) error {
 	case code == sqlite3.ErrIoErr, errno == syscall.EIO:
 		return fail(orchestrator.Unavailable, "the disk that holds "+path+" reported an error; nothing was written",
 			"Check the disk. To check the database, run `mailroom doctor`")
-	case code == sqlite3.ErrTooBig:
+	case code == sqlite3.ErrTooBig, code == sqlite3.ErrConstraint: // including RAISE in a trigger
 		return store.Refused(err)
 	case code == sqlite3.ErrCantOpen, ofSystem:
 		return fail(orchestrator.Unavailable, "cannot open the database "+path, whyNotOpen(path))
-	}
-	if e, is := errors.AsType[sqlite3.Error](err); is && e.ExtendedCode == sqlite3.ErrConstraintTrigger {
-		// RAISE in a trigger
-		return store.Refused(err)
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -26,7 +27,7 @@ func (c *Conn) prepareBulk(s *statement) error {
 		return nil
 	}
 	s.bulked = true
-	parts := insertOfOne().FindStringSubmatch(s.SQL)
+	parts := insertOfOne().FindStringSubmatch(cmp.Or(s.insert, s.SQL))
 	if parts == nil {
 		return nil
 	}
@@ -39,6 +40,9 @@ func (c *Conn) prepareBulk(s *statement) error {
 	}
 	text := fmt.Sprintf(`%s SELECT %s FROM unnest(%s) WITH ORDINALITY AS rows (%s, n) ORDER BY n`,
 		parts[1], strings.ReplaceAll(parts[2], "$", "p"), strings.Join(arrays, ", "), strings.Join(columns, ", "))
+	if s.insert != "" {
+		text = counted(text, "cardinality("+arrays[0]+")")
+	}
 	b := &bulk{c.name(s.Name + "s"), text}
 	if _, err := c.Raw.Prepare(context.Background(), b.name, text, nil); err != nil {
 		return fmt.Errorf("%w in %s", c.noted(err), text)

@@ -17,16 +17,36 @@ const maxLater = 256
 // RunLater puts a statement off, to run together with the next one or with the commit, which saves a round trip.
 func (c *Conn) RunLater(text string, args []driver.NamedValue) error {
 	c.opening.here = false
-	if inBatch().MatchString(text) || len(c.later) >= maxLater || c.Raw.TxStatus() != 'T' {
+	if inBatch().MatchString(text) || c.Raw.TxStatus() != 'T' {
 		_, err := c.ExecBound(text, args)
 		return err
 	}
 	next, err := c.bind(text, args)
-	if err == nil {
-		c.later = append(c.later, next)
+	if err != nil {
+		return err
 	}
-	return err
+	if c.later = append(c.later, next); len(c.later) > maxLater {
+		return c.RunRest()
+	}
+	return nil
 }
+
+// InsertLater puts off an INSERT of one row. It fails if the row was discarded, see store.ErrDropped.
+func (c *Conn) InsertLater(text string, args []driver.NamedValue) error {
+	return c.RunLater(text+counting, args)
+}
+
+// counting is appended to an INSERT that must fail if a row was discarded, see counted.
+const counting = " RETURNING 1"
+
+// counted returns a statement that runs an INSERT and fails with the code invalidLogarithm unless the number of its
+// rows is rows. The server must check the number, because the same round trip may commit.
+func counted(insert, rows string) string {
+	return "WITH kept AS (" + insert + counting + ") SELECT ln((count(*) = " + rows + ")::int) FROM kept"
+}
+
+// invalidLogarithm is the server's error code for ln(0), which the engine uses nowhere else.
+const invalidLogarithm = "2201E"
 
 // RunRest runs the statements that were put off.
 func (c *Conn) RunRest() error {
@@ -91,7 +111,11 @@ func (c *Conn) runAll(ctx context.Context, last func(p *pgconn.Pipeline)) (resul
 			result := reader.Read()
 			results, failure = append(results, result), result.Err
 		}
-		if err = failure; err != nil && left > 0 && errors.As(err, new(*pgconn.PgError)) {
+		err = failure
+		if own, is := errors.AsType[*pgconn.PgError](err); is && left > 0 {
+			if own.Code == invalidLogarithm {
+				err = store.Refused(store.ErrDropped)
+			}
 			err = &store.Later{Err: err}
 		}
 		left--

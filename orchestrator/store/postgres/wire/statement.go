@@ -20,7 +20,8 @@ type statement struct {
 	arguments []int // the caller's argument for each parameter, counted from 1; batchArgument: the current rows
 	does      batchWork
 	writes    bool
-	bulk      *bulk // form for many calls at once; set if bulked is set
+	insert    string // for a statement of InsertLater, its INSERT
+	bulk      *bulk  // form for many calls at once; set if bulked is set
 	bulked    bool
 }
 
@@ -66,15 +67,19 @@ func (c *Conn) prepare(text string) (*statement, error) {
 		}
 		query, does := reading(text)
 		sql, arguments := rewrite(query)
+		insert := ""
+		if bare, is := strings.CutSuffix(sql, counting); is {
+			insert, sql = bare, counted(bare, "1")
+		}
 		description, err := c.describe("s"+strconv.Itoa(len(c.statements)), sql)
 		if err = c.noted(err); err != nil {
 			return nil, fmt.Errorf("%w in %s", err, sql)
 		}
 		if store.Prepared != nil {
-			store.Prepared(strings.TrimSuffix(text, returning))
+			store.Prepared(strings.TrimSuffix(strings.TrimSuffix(text, returning), counting))
 		}
-		s = &statement{StatementDescription: description, arguments: arguments, does: does, writes: does == leaves &&
-			writes().MatchString(text)}
+		s = &statement{StatementDescription: description, arguments: arguments, does: does, insert: insert,
+			writes: does == leaves && writes().MatchString(text)}
 		c.statements[text] = s
 	}
 	if s.writes {
