@@ -96,7 +96,8 @@ func say(t *ledger.Tx, level slog.Level, what string, m *orchestrator.Message, m
 
 // Bounce sends one error_report to the sender of a message that failed or expired. The engine's own messages never
 // bounce. Neither do notifications of the end of a session, because the report would start the session again. An
-// unknown sender gets no report, and neither does a sender whose report the database rejects. Source: contract, "The ladder and retention".
+// unknown sender gets no report, and neither does a sender whose report the database rejects. Source: contract, "The
+// ladder and retention".
 func Bounce(t *ledger.Tx, m *orchestrator.Message, code orchestrator.Code, reason string, retries int) error {
 	conf := t.Config()
 	sender := conf.Agents[m.Sender]
