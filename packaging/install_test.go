@@ -66,9 +66,7 @@ func testNPM(t *testing.T, out, program, version string) {
 	if err := waiting.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for children := ""; children == ""; { // until the launcher has started the program
-		children = read(t, fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", waiting.Process.Pid))
-	}
+	untilStarted(t, waiting.Process.Pid)
 	waiting.Process.Signal(os.Interrupt)
 	if err := waiting.Wait(); waiting.ProcessState.ExitCode() != 130 {
 		t.Errorf("interrupted it ends with %v", err)
@@ -82,10 +80,7 @@ func testNPM(t *testing.T, out, program, version string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for connected := false; !connected; { // until the program waits
-		rows := command(t, program, "--db", database, "sql", "SELECT waiter FROM waits", "--json")
-		connected = strings.Contains(rows, `"waiter":"a"`)
-	}
+	untilStarted(t, killed.Process.Pid)
 	killed.Process.Kill()
 	if text, err := io.ReadAll(output); err != nil || len(text) > 0 {
 		t.Errorf("after its launcher was killed, the program printed %s, %v", text, err)
@@ -98,6 +93,14 @@ func testNPM(t *testing.T, out, program, version string) {
 		if text := command(t, "tar", "-xzOf", archive, "package/package.json"); strings.Contains(text, "scripts") {
 			t.Errorf("%s runs scripts: %s", archive, text)
 		}
+	}
+}
+
+// untilStarted returns when the launcher with a process ID has started the program.
+func untilStarted(t *testing.T, launcher int) {
+	t.Helper()
+	for children := ""; children == ""; {
+		children = read(t, fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", launcher))
 	}
 }
 
