@@ -89,7 +89,7 @@ main() {
 	mv -f "$new" "$folder/mailroom" || fail "cannot write to $folder" # a running program is replaced, not overwritten
 	echo "Installed $installed in $folder"
 	case $name in mailroom-client_*) echo "This is the client: it uses databases on other machines and on PostgreSQL servers." ;; esac
-	case :$PATH: in *:"$folder":*) ;; *) echo "Add $folder to PATH." ;; esac
+	case :$PATH: in *:"$folder":*) ;; *) echo "Add $folder to PATH, for example: export PATH=\"$folder:\$PATH\"" ;; esac
 }
 
 main "$@"
