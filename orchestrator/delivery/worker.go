@@ -100,6 +100,7 @@ func settleAndClaim(ctx context.Context, l *ledger.Ledger, held *claim, outcomes
 	}
 	alone := false
 	err = backoff.Retry(func() error {
+		claims := !alone && ctx.Err() == nil && l.Store.Alive().Err() == nil // otherwise an attempt would be cut off at once
 		err := l.Write(context.WithoutCancel(ctx), scope, func(t *ledger.Tx) (err error) {
 			next, report, t.Quiet = nil, settlement{}, true
 			if held != nil {
@@ -107,15 +108,18 @@ func settleAndClaim(ctx context.Context, l *ledger.Ledger, held *claim, outcomes
 					return err
 				}
 			}
-			if !alone && ctx.Err() == nil && l.Store.Alive().Err() == nil { // an attempt would be cut off at once
+			if claims {
 				next, err = claimNext(t, recipient, o)
 			}
 			return err
 		})
-		if err != nil && (held == nil || ctx.Err() != nil) {
+		switch {
+		case err == nil:
+			return nil
+		case held == nil, !claims && (ctx.Err() != nil || store.IsRefused(err)):
 			return backoff.Permanent(err)
 		}
-		if err != nil && !alone {
+		if !alone {
 			alone = true
 			l.Log.Warn("cannot record the result of a delivery yet", "recipient", held.agent.Name, "error", err)
 		}
@@ -124,7 +128,7 @@ func settleAndClaim(ctx context.Context, l *ledger.Ledger, held *claim, outcomes
 	switch {
 	case err != nil:
 		return nil, settlement{}, err
-	case alone:
+	case alone && ctx.Err() == nil && recipient != "":
 		next, _, err = settleAndClaim(ctx, l, nil, nil, recipient, o)
 	}
 	return next, report, err

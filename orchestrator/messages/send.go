@@ -152,7 +152,7 @@ func sendOne(t *ledger.Tx, d *orchestrator.Draft, several bool) (out Outcome, er
 		out = Outcome{Refused: failed}
 	}
 	if err == nil && failed != nil && (orchestrator.CodeOf(failed) == orchestrator.Internal ||
-		store.IsRefused(failed) && t.Again(failed)) {
+		store.IsRefused(failed) && t.CanAgain(failed)) {
 		err = failed
 	}
 	return out, err

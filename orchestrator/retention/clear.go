@@ -201,7 +201,7 @@ func clearEnded(t *ledger.Tx, cutoff string, limit, skip int64) (n int64, remove
 	n, err = t.Exec(`
 		INSERT INTO temp.batch (seq) SELECT seq FROM agent_message
 		WHERE ended_at <> '' AND ended_at < ? AND `+ledger.Past+` AND traced_status = status
-		ORDER BY ended_at LIMIT +? OFFSET +?`, cutoff, limit, skip)
+		ORDER BY ended_at, seq LIMIT +? OFFSET +?`, cutoff, limit, skip)
 	if err != nil || n == 0 {
 		return n, nil, err
 	}
@@ -274,7 +274,7 @@ func clearArchive(t *ledger.Tx, cutoff string, limit, skip int64) (int64, error)
 	}
 	n, err := t.Exec(`
 		INSERT INTO temp.batch (seq) SELECT seq FROM agent_message_archive
-		WHERE archived_at < ? ORDER BY archived_at LIMIT +? OFFSET +?`, cutoff, limit, skip)
+		WHERE archived_at < ? ORDER BY archived_at, seq LIMIT +? OFFSET +?`, cutoff, limit, skip)
 	if err != nil || n == 0 {
 		return n, err
 	}

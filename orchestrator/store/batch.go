@@ -34,7 +34,9 @@ type Control interface {
 	Commit() error
 	// Rollback undoes the transaction, unless the database has already done so.
 	Rollback() error
-	// Again reports whether the transaction can succeed if it runs again after the failure.
+	// CanAgain reports whether the transaction can succeed if it runs again after the failure.
+	CanAgain(failure error) bool
+	// Again reports the same for a failure that ends the run, and prepares the next run.
 	Again(failure error) bool
 }
 
@@ -349,9 +351,9 @@ func (t *Transaction) IsAlone() bool { return t.control.Alone() }
 // wait for this one.
 func (t *Transaction) Hold(recipient string) (bool, error) { return t.control.Hold(recipient) }
 
-// Again reports whether the transaction can succeed if it runs again after the failure, because another writer caused
-// the failure. It runs again if the failure ends the request.
-func (t *Transaction) Again(failure error) bool { return t.control.Again(failure) }
+// CanAgain reports whether the transaction can succeed if it runs again after the failure, because another writer
+// caused the failure. It runs again if the failure ends the request.
+func (t *Transaction) CanAgain(failure error) bool { return t.control.CanAgain(failure) }
 
 // errSpoiled ends a request whose transaction is about to run again.
 var errSpoiled = errors.New("the request must run again with savepoints")

@@ -181,7 +181,7 @@ func (r ServiceInstallResult) Text(w *terminal.Text) {
 	case r.removed:
 		w.Printf("Removed %s.\n", r.Unit)
 	case len(r.Next) > 0:
-		w.Printf("Wrote the unit %s, but systemd does not run it yet. To run the daemon without systemd, use `mailroom serve`.\n", r.Unit)
+		w.Printf("systemd did not start or restart the unit %s. To run the daemon without systemd, use `mailroom serve`.\n", r.Unit)
 	default:
 		w.Printf("The unit %s runs the daemon for %s.\n", r.Unit, r.Database)
 	}

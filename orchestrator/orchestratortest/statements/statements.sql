@@ -132,9 +132,9 @@ INSERT INTO signal_questions (question_id, asker, status, encrypted, body, prior
 INSERT INTO signal_subscriptions (device_id, endpoint, p256dh, auth) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (device_id) DO UPDATE SET token_hash = '', endpoint = ?2, p256dh = ?3, auth = ?4;
 INSERT INTO signal_subscriptions (device_id, token_hash) VALUES (?, ?);
 INSERT INTO team_requests (request_id, kind, session_id, requester, responder, message_id, status, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?);
-INSERT INTO temp.batch (seq) SELECT seq FROM agent_message WHERE ended_at <> '' AND ended_at < ? AND status NOT IN ('pending','retry') AND traced_status = status ORDER BY ended_at LIMIT +? OFFSET +?;
+INSERT INTO temp.batch (seq) SELECT seq FROM agent_message WHERE ended_at <> '' AND ended_at < ? AND status NOT IN ('pending','retry') AND traced_status = status ORDER BY ended_at, seq LIMIT +? OFFSET +?;
 INSERT INTO temp.batch (seq) SELECT seq FROM agent_message m WHERE status IN ('pending','retry') AND next_attempt_at <= ?1 AND lease_token = '' AND held = 0 AND traced_status = status AND recipient = ?2 AND NOT EXISTS (SELECT 1 FROM agent_message l WHERE l.status IN ('pending','retry') AND l.lease_token <> '' AND l.recipient = ?2 AND l.sender = m.sender) AND delivery_marks = '' ORDER BY priority DESC, seq LIMIT +?3;
-INSERT INTO temp.batch (seq) SELECT seq FROM agent_message_archive WHERE archived_at < ? ORDER BY archived_at LIMIT +? OFFSET +?;
+INSERT INTO temp.batch (seq) SELECT seq FROM agent_message_archive WHERE archived_at < ? ORDER BY archived_at, seq LIMIT +? OFFSET +?;
 INSERT INTO temp.batch (seq) VALUES (?);
 INSERT INTO thread_participants (thread_id, agent, joined_at) VALUES (?, ?, ?);
 INSERT INTO threads (thread_id, session_id, name, creator, created_at) VALUES (?, ?, ?, ?, ?);

@@ -198,27 +198,43 @@ func (w *backend) Rollback() error {
 // maxTries is how often a batch runs again, not counting the runs after it waited for a lock.
 const maxTries = 5
 
-// Again reports whether the transaction can succeed if it runs again. It can if the connection was lost before the
+// CanAgain reports whether the transaction can succeed if it runs again. It can if the connection was lost before the
 // commit, if the server no longer takes writes, if it conflicted with another transaction, or if the number of a row
 // was taken. A violated unique index counts as a conflict, unless nobody else writes. So does a lock timeout on a
 // table, see HoldStill.
+func (w *backend) CanAgain(failure error) bool {
+	again := isTaken(failure) || w.meets(failure) || errors.Is(failure, errUndone) || isGone(failure) ||
+		w.c != nil && w.c.Raw.IsClosed()
+	return again && w.tries < maxTries && time.Now().Before(w.until)
+}
+
+// Again reports whether CanAgain does, and prepares the next run.
 func (w *backend) Again(failure error) bool {
-	code := codeOf(failure)
-	taken := isTaken(failure)
-	waited := code == deadlockDetected || code == lockNotAvailable
-	meets := waited || code == serializationFailure || code == uniqueViolation && !w.alone
-	lost := isLost(failure) || isDemoted(failure)
-	again := taken || meets || errors.Is(failure, errUndone) || lost || w.c != nil && w.c.Raw.IsClosed()
-	if !again || w.tries >= maxTries || !time.Now().Before(w.until) {
+	if !w.CanAgain(failure) {
 		return false
 	}
-	w.met = w.met || meets || taken // large gaps in the numbers would confuse those who hold floors below
-	if !waited {
+	w.taken = isTaken(failure)
+	w.met = w.met || w.meets(failure) || w.taken // large gaps in the numbers would confuse those who hold floors below
+	if !hasWaited(failure) {
 		w.tries++
 	}
-	w.taken = taken
-	if lost {
+	if isGone(failure) {
 		w.shut()
 	}
 	return true
 }
+
+// meets reports whether the transaction conflicted with another one.
+func (w *backend) meets(failure error) bool {
+	code := codeOf(failure)
+	return hasWaited(failure) || code == serializationFailure || code == uniqueViolation && !w.alone
+}
+
+// hasWaited reports whether the transaction waited for a lock in vain.
+func hasWaited(failure error) bool {
+	code := codeOf(failure)
+	return code == deadlockDetected || code == lockNotAvailable
+}
+
+// isGone reports whether the connection was lost, or the server no longer takes writes.
+func isGone(failure error) bool { return isLost(failure) || isDemoted(failure) }

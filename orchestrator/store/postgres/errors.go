@@ -47,7 +47,9 @@ const (
 	queryCanceled        = "57014"
 	serializationFailure = "40001"
 	deadlockDetected     = "40P01"
+	foreignKeyViolation  = "23503"
 	uniqueViolation      = "23505"
+	checkViolation       = "23514"
 	readOnlyTransaction  = "25006"
 	idledTooLong         = "25P03"
 	tooManyConnections   = "53300"
@@ -101,11 +103,10 @@ func refusesRow(err error) bool {
 	}
 	switch own.Code {
 	// character_not_in_repertoire, untranslatable_character, program_limit_exceeded, raise_exception
-	case "22021", "22P05", "54000", "P0001":
+	case "22021", "22P05", "54000", "P0001", foreignKeyViolation, uniqueViolation, checkViolation:
 		return true
 	}
-	// class 23, integrity constraint violations, and RAISE of PL/pgSQL, whatever its code is
-	return strings.HasPrefix(own.Code, "23") || own.Routine == "exec_stmt_raise"
+	return own.Routine == "exec_stmt_raise" // RAISE of PL/pgSQL, whatever its code is
 }
 
 // isDemoted reports whether an error means that the server answers but takes no writes. Another server may have

@@ -75,15 +75,18 @@ func (w *backend) takeTurn(b *store.Batch, until time.Time) error {
 	return err
 }
 
-// Again reports whether a statement failed because SQLite had no row number left, an error that SQLite reports as a
+// CanAgain reports whether a statement failed because SQLite had no row number left, an error that SQLite reports as a
 // full disk. The transaction must then be rolled back. The next run of the batch begins by renumbering rows, but
 // only once.
+func (w *backend) CanAgain(failure error) bool {
+	return !w.renumber && sqliteCode(failure) == sqlite3.ErrFull && w.c.IsExhausted()
+}
+
+// Again reports whether CanAgain does, and makes the next run renumber rows.
 func (w *backend) Again(failure error) bool {
-	if w.renumber || sqliteCode(failure) != sqlite3.ErrFull {
-		return false
-	}
-	w.renumber = w.c.IsExhausted()
-	return w.renumber
+	again := w.CanAgain(failure)
+	w.renumber = w.renumber || again
+	return again
 }
 
 // Alone returns true, because the holder of the write lock is the only writer.

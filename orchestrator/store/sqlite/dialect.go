@@ -109,10 +109,16 @@ func databaseError(path string, err error) error {
 	case code == sqlite3.ErrIoErr, errno == syscall.EIO:
 		return fail(orchestrator.Unavailable, "the disk that holds "+path+" reported an error; nothing was written",
 			"Check the disk. To check the database, run `mailroom doctor`")
-	case code == sqlite3.ErrTooBig, code == sqlite3.ErrConstraint: // including RAISE in a trigger
+	case code == sqlite3.ErrTooBig:
 		return store.Refused(err)
 	case code == sqlite3.ErrCantOpen, ofSystem:
 		return fail(orchestrator.Unavailable, "cannot open the database "+path, whyNotOpen(path))
+	}
+	if e, is := errors.AsType[sqlite3.Error](err); is {
+		switch e.ExtendedCode {
+		case sqlite3.ErrConstraintTrigger, sqlite3.ErrConstraintUnique, sqlite3.ErrConstraintForeignKey: // of the user
+			return store.Refused(err)
+		}
 	}
 	return err
 }
