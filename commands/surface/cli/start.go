@@ -68,7 +68,7 @@ func (p *Program) startHost(c *urfave.Context, host string, args []string) error
 	if len(args) > p.asTyped {
 		word := orchestrator.Clip(args[0])
 		return orchestrator.Errorf(orchestrator.InvalidParams, "unexpected %q", word).
-			WithHint("To start %s as an agent, use --as NAME. To pass arguments to %[1]s, write them after --, as in `mailroom %[1]s -- %[2]s`",
+			WithHint("To start %s as an agent, run `mailroom run %[1]s --as NAME`. To pass arguments to %[1]s, run `mailroom run %[1]s -- %[2]s`",
 				host, orchestrator.ShellWord(word))
 	}
 	program, err := exec.LookPath(host)
@@ -235,7 +235,7 @@ func (s *starter) connect(ctx context.Context) error {
 		return orchestrator.Errorf(orchestrator.InvalidParams,
 			"nothing was done: starting %s as %s requires writing %s, but there is no terminal to show the changes on", s.host,
 			planned.Agent, strings.Join(written, ", ")).
-			WithHint("To write the files and start the host, run this command again with --yes: `mailroom %s --as %s --yes`", s.host,
+			WithHint("To write the files and start the host, run `mailroom run %s --as %s --yes`", s.host,
 				planned.Agent)
 	}
 	if root := s.project.root; root != "" {
