@@ -54,7 +54,7 @@ func (o *office) start(kind string, program []string, args ...string) (*process,
 	r.mu.Unlock()
 	p.cmd = exec.Command(program[0], append(program[1:len(program):len(program)], args...)...)
 	p.cmd.Env = append(os.Environ(), "MAILROOM_DB="+o.db, "MAILROOM_AGENT=", "HOME="+o.Folder, "XDG_STATE_HOME=",
-		"ORCHESTRATOR_INSTANCE_ID="+p.name)
+		"MAILROOM_OUTPUT=json", "ORCHESTRATOR_INSTANCE_ID="+p.name)
 	p.cmd.Stderr = &p.errors
 	var err error
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
@@ -210,7 +210,7 @@ func (o *office) once(kind string, answer any, allowed []int, args ...string) (p
 func (o *office) command(ctx context.Context, kind string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, o.Program[0], append(o.Program[1:len(o.Program):len(o.Program)], args...)...)
 	cmd.Env = append(os.Environ(), "MAILROOM_DB="+o.db, "MAILROOM_AGENT=", "HOME="+o.Folder, "XDG_STATE_HOME=",
-		"ORCHESTRATOR_INSTANCE_ID="+kind)
+		"MAILROOM_OUTPUT=json", "ORCHESTRATOR_INSTANCE_ID="+kind)
 	var errors bytes.Buffer
 	cmd.Stderr = &errors
 	out, err := cmd.Output()
