@@ -392,12 +392,12 @@ func (p *Program) paramsOf(c *urfave.Context, d *commands.Definition,
 		case given:
 		case beside:
 			values[param.Name] = json.RawMessage(orchestrator.JSONString(param.With[1]))
-		case param.With[0] != "" && d.Name == "send" && c.NArg() == 1 && strings.Contains(c.Args().First(), " "):
-			return nil, orchestrator.InvalidParam(param.With[0], "a value is required").
-				WithHint("Put quotes only around the text, as in `mailroom send NAME \"TEXT\"`. To send to all agents, use the name `all`")
 		case param.With[0] != "":
-			return nil, orchestrator.InvalidParam(param.With[0], "a value is required").
-				WithHint("Give a text: `%s %s`. To read the text from standard input, write `-` instead of the text. To send no text, give --%s", d.CommandLine(), argsUsage(d), param.Flag())
+			e := orchestrator.InvalidParam(param.With[0], "a value is required")
+			if d.Name == "send" && c.NArg() == 1 && strings.Contains(c.Args().First(), " ") {
+				return nil, e.WithHint(quoteText + ". To send to all agents, use the name `all`")
+			}
+			return nil, e.WithHint("Give a text: `%s %s`. To read the text from standard input, write `-` instead of the text. To send no text, give --%s", d.CommandLine(), argsUsage(d), param.Flag())
 		case param.Required && param.Arg != "":
 			return nil, orchestrator.InvalidParam(param.Name, "a value is required (%s)", param.Desc).
 				WithHint("Run `%s %s`", d.CommandLine(), argsUsage(d))

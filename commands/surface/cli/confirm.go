@@ -48,7 +48,8 @@ func meansAgent(ctx context.Context, env commands.Env, d *commands.Definition, w
 	switch {
 	case d.Name == "send" && len(words) > 2 && asTyped < len(words)-1:
 		name = words[1]
-	case (d.Name == "ask_question" || d.Name == "send_alert") && len(words) == 2 && asTyped == 0 && strings.Contains(words[1], " "):
+	case (d.Name == "ask_question" || d.Name == "send_alert") && len(words) == 2 && asTyped == 0 &&
+		strings.Contains(words[1], " "):
 		name = words[0]
 	}
 	name, err := orchestrator.CheckName("agent", strings.TrimPrefix(name, "@"))

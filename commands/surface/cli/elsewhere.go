@@ -64,8 +64,10 @@ var elsewhere = map[string]string{
 }
 
 const (
-	leaseBack = "A message that was read with a lease becomes unread when the lease expires. To make it unread now, run `mailroom mail release ID`"
-	ownAgents = "To give each terminal its own agent, run `mailroom connect claude --as auto` once. Then run `mailroom claude` in each " +
+	quoteText  = "Put quotes only around the text, as in `mailroom send NAME \"TEXT\"`"
+	stopDaemon = "To stop `mailroom serve`, press Ctrl-C. To stop the service from `mailroom service install`, run `systemctl --user stop` with the name of the service"
+	leaseBack  = "A message that was read with a lease becomes unread when the lease expires. To make it unread now, run `mailroom mail release ID`"
+	ownAgents  = "To give each terminal its own agent, run `mailroom connect claude --as auto` once. Then run `mailroom claude` in each " +
 		"terminal. For another host, run `mailroom HOST --as NAME` in each terminal"
 	sessionsOfHosts = "Mailroom starts agent hosts but does not control their sessions. To start a host, run `mailroom HOST --as NAME`. To pass " +
 		"arguments to the host, write them after --"
@@ -89,9 +91,9 @@ var answers = map[string]string{
 	"purge": "To cancel an undelivered message, run `mailroom cancel ID`. To delete old finished messages of all agents, run `mailroom clear_old`",
 	"nack":  leaseBack, "nak": leaseBack,
 	"quickstart": "To see a demonstration, run `mailroom demo`. To start an agent, run `mailroom claude`",
-	"2":          ownAgents,
 	"transcript": "Mailroom does not record sessions. To list the messages to and from an agent, run `mailroom list --with NAME`",
-	"resume":     sessionsOfHosts, "fork": sessionsOfHosts, "term": sessionsOfHosts, "1": sessionsOfHosts, "3": ownAgents, "4": ownAgents,
+	"resume":     sessionsOfHosts, "fork": sessionsOfHosts, "term": sessionsOfHosts,
+	"1": sessionsOfHosts, "2": ownAgents, "3": ownAgents, "4": ownAgents,
 	"tag": rolesAndGroups, "tags": rolesAndGroups,
 	"reset":  "To delete finished messages, run `mailroom clear_old`. To use an empty database, run `mailroom init` in another folder",
 	"kill":   "To end a session, end the agent host in its terminal. To stop the messages between two agents, run `mailroom hold NAME NAME`",
@@ -99,8 +101,7 @@ var answers = map[string]string{
 	"start":       "To start the daemon, run `mailroom serve`. To start an agent host, run `mailroom claude`",
 	"export":      "To copy the database, run `mailroom backup FILE`. To print rows of the database, run `mailroom sql QUERY --json`",
 	"forward":     "To forward the text of a message, run `mailroom show ID --jq .text | mailroom send NAME -`",
-	"daemon stop": "To stop `mailroom serve`, press Ctrl-C. To stop the service from `mailroom service install`, run `systemctl --user stop` with the name of the service",
-	"stop":        "To stop `mailroom serve`, press Ctrl-C. To stop the service from `mailroom service install`, run `systemctl --user stop` with the name of the service",
+	"daemon stop": stopDaemon, "stop": stopDaemon,
 }
 
 // withNoun returns the command for a verb of other tools and the noun after it, as in kubectl get agents, or "" if
@@ -140,7 +141,7 @@ func (l *line) checkCommand() error {
 	case strings.EqualFold(word, "mailroom") && len(l.path) == 0:
 		return e.WithHint("Remove the second `mailroom`")
 	case quoted && isOurs:
-		return e.WithHint("Put quotes only around the text, as in `mailroom send NAME \"TEXT\"`")
+		return e.WithHint(quoteText)
 	}
 	if near := nearest.Nearest(word, names(l.next)); len(near) > 0 {
 		e.Details = map[string]any{"near": near}

@@ -53,8 +53,7 @@ func (o *office) start(kind string, program []string, args ...string) (*process,
 	p.name = fmt.Sprintf("%s.%d", kind, r.count[kind])
 	r.mu.Unlock()
 	p.cmd = exec.Command(program[0], append(program[1:len(program):len(program)], args...)...)
-	p.cmd.Env = append(os.Environ(), "MAILROOM_DB="+o.db, "MAILROOM_AGENT=", "HOME="+o.Folder, "XDG_STATE_HOME=",
-		"MAILROOM_OUTPUT=json", "ORCHESTRATOR_INSTANCE_ID="+p.name)
+	p.cmd.Env = o.environment(p.name)
 	p.cmd.Stderr = &p.errors
 	var err error
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
@@ -206,11 +205,16 @@ func (o *office) once(kind string, answer any, allowed []int, args ...string) (p
 	return p, json.Unmarshal(out, answer) == nil
 }
 
+// environment returns the environment of a process of the program, which acts under the name instance.
+func (o *office) environment(instance string) []string {
+	return append(os.Environ(), "MAILROOM_DB="+o.db, "MAILROOM_AGENT=", "HOME="+o.Folder, "XDG_STATE_HOME=",
+		"MAILROOM_OUTPUT=json", "ORCHESTRATOR_INSTANCE_ID="+instance)
+}
+
 // command runs the program while no process is killed. It returns an error if the program fails.
 func (o *office) command(ctx context.Context, kind string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, o.Program[0], append(o.Program[1:len(o.Program):len(o.Program)], args...)...)
-	cmd.Env = append(os.Environ(), "MAILROOM_DB="+o.db, "MAILROOM_AGENT=", "HOME="+o.Folder, "XDG_STATE_HOME=",
-		"MAILROOM_OUTPUT=json", "ORCHESTRATOR_INSTANCE_ID="+kind)
+	cmd.Env = o.environment(kind)
 	var errors bytes.Buffer
 	cmd.Stderr = &errors
 	out, err := cmd.Output()
