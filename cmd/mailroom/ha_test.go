@@ -62,11 +62,13 @@ func TestCluster(t *testing.T) {
 		t.Errorf("%d faults, %d leases lost, %d messages read: something was not put to the test", len(trial.done),
 			report.Crashed, report.Handed)
 	}
-	t.Logf("%d kills, %d sends acknowledged, %d left open, %d commands turned away, %d deliveries into inboxes",
-		report.Kills, report.Acknowledged,
-		report.Unsure, report.TurnedAway, report.Deliveries["inbox"])
+	t.Logf("%d kills, %d sends acknowledged, %d left open, %d commands turned away, %d deliveries into inboxes, %d records of a reading undone",
+		report.Kills, report.Acknowledged, report.Unsure, report.TurnedAway, report.Deliveries["inbox"], report.Undone)
 	if t.Failed() {
-		t.Logf("the files and the history are in %s\n%s", folder, cluster.Logs())
+		t.Logf("the files, the history, the nodes' logs and a dump of the database are in %s", folder)
+		if err := cluster.Keep(t.Context(), folder); err != nil {
+			t.Log(err, cluster.Logs())
+		}
 		return
 	}
 	os.RemoveAll(folder)

@@ -285,6 +285,22 @@ var plants = []struct {
 		}
 		return " was marked as read by " + e.Process // one line for each ID, and the report does not list all
 	}},
+	{"message that became unread again although its reader ended well", "readings", func(s *scene) string {
+		e := s.unread()
+		return e.IDs[0] + " was handed to " + e.Process + " and never marked as read"
+	}},
+	{"message that became unread again long after the server failed", "readings", func(s *scene) string {
+		e := s.unread()
+		s.events = append(failure(), s.events...)
+		return e.IDs[0] + " was handed to " + e.Process + " and never marked as read"
+	}},
+	{"message whose reader's record the failing server undid, and which nobody gets again", "readings",
+		func(s *scene) string {
+			e := s.unread()
+			s.sql(`UPDATE message_trace SET error = 'planted' WHERE event = 'released' AND message_id = ?`, e.IDs[0])
+			s.failAt(e)
+			return e.IDs[0] + " was handed to " + e.Process + " and never marked as read"
+		}},
 	{"answer that says busy", "exits", func(s *scene) string {
 		s.events = append(s.events, history.Event{Kind: history.Fault, Process: "planted.1", Text: "exit status 75"})
 		return "planted.1: exit status 75"
@@ -318,4 +334,20 @@ func TestTortureFindsPlantedBugs(t *testing.T) {
 			t.Errorf("%s: %q was not found; found: %v", plant.check, names, result.Violations)
 		})
 	}
+	t.Run("record of a reading that the failing server undid", func(t *testing.T) {
+		s := copied(t, folder)
+		s.failAt(s.unread())
+		result, err := history.Check(t.Context(), torture.Evidence(s.folder, s.events))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range result.Violations {
+			if v.Check == "readings" {
+				t.Error(v)
+			}
+		}
+		if result.Undone != 1 {
+			t.Errorf("%d records undone, want 1", result.Undone)
+		}
+	})
 }

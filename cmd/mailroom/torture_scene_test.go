@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -211,6 +212,30 @@ func (s *scene) handed() *history.Event {
 		}
 	}
 	return nil
+}
+
+// unread makes the first message of a handed-out batch unread again, as if its reader had ended before its answer was
+// known to be written, and returns the event of the batch.
+func (s *scene) unread() *history.Event {
+	s.t.Helper()
+	e := s.handed()
+	s.sql(`UPDATE message_trace SET event = 'released',
+		error = 'wait (process 1) ended before its answer was written; unread again'
+		WHERE event = 'read' AND message_id = ?`, e.IDs[0])
+	return e
+}
+
+// failure returns the events of a failure of the server.
+func failure() []history.Event {
+	return []history.Event{{Kind: history.Failing, Process: "planted.1"}, {Kind: history.Repaired, Process: "planted.1"}}
+}
+
+// failAt adds a failure of the server that happens while the reader of e runs.
+func (s *scene) failAt(e *history.Event) {
+	began := slices.IndexFunc(s.events, func(o history.Event) bool {
+		return o.Process == e.Process && o.Kind == history.Started
+	})
+	s.events = slices.Insert(s.events, began+1, failure()...)
 }
 
 func (s *scene) file() string { return filepath.Join(s.folder, "solid", "filed.jsonl") }

@@ -27,6 +27,8 @@ const (
 	Acknowledged Kind = "acknowledged" // a send was answered as stored on disk
 	Unsure       Kind = "unsure"       // the database was unavailable to a send, which may have been stored or not
 	Handed       Kind = "handed"       // a reader got messages
+	Failing      Kind = "failing"      // the database's server is about to fail
+	Repaired     Kind = "repaired"     // the server works again
 	Fault        Kind = "fault"        // an answer or an exit that is never allowed
 )
 

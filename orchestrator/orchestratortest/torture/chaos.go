@@ -120,10 +120,12 @@ func (o *office) endLeases(dead []string, patience time.Duration) error {
 // restart restarts the server every few seconds, as after a short power failure.
 func (o *office) restart(name string, random *rand.Rand) {
 	for o.Restart != nil && pause(o.ctx, between(random, 6*time.Second, 10*time.Second)) {
+		o.log.Add(history.Event{Kind: history.Failing, Process: name})
 		if err := o.Restart(); err != nil {
 			o.fault(name, err)
 			return
 		}
+		o.log.Add(history.Event{Kind: history.Repaired, Process: name})
 		o.tally.restarts.Add(1)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"mailroom/orchestrator/orchestratortest/enginetest"
@@ -14,6 +15,42 @@ import (
 // use the database all the same, even to read.
 func TestReadingAfterAnInterruptedCreation(t *testing.T) {
 	t.Parallel()
+	path := interrupted(t, `CREATE TABLE other (x)`,
+		// Without the table of a program that uses the command document, this would be another program's database,
+		// and would stay as it is.
+		`CREATE TABLE agent_message (message_id, sender, recipient, message_type, payload, status, created_at,
+			delivered_at, retry_count, max_retries, error_message)`,
+		`BEGIN`)
+	r := enginetest.Open(t, path)
+	if _, err := overview.Status(t.Context(), r.Ledger); err != nil {
+		t.Fatal(err)
+	}
+	var rows int
+	if err := enginetest.Plain(t, path).QueryRow(`SELECT count(*) FROM other`).Scan(&rows); err != nil || rows != 0 {
+		t.Errorf("%d rows of the interrupted transaction, %v", rows, err)
+	}
+}
+
+// A process that is killed while it creates the file leaves a journal, and another process empties the file. A third
+// process, which had found the unfinished file before, creates the database.
+func TestCreatingAfterAnInterruptedCreation(t *testing.T) {
+	t.Parallel()
+	path := interrupted(t, `BEGIN`, `CREATE TABLE other (x)`)
+	r := enginetest.Open(t, path)
+	var tables int
+	err := enginetest.Plain(t, path).QueryRow(`SELECT count(*) FROM sqlite_schema`).Scan(&tables)
+	if err != nil || tables != 0 {
+		t.Fatalf("%d tables of the interrupted creation, %v", tables, err)
+	}
+	if created, err := r.Store.Create(); err != nil || !created {
+		t.Errorf("created: %t, %v", created, err)
+	}
+}
+
+// interrupted returns a database as a power cut leaves it, with its rollback journal, in a transaction that inserts
+// rows into the table other after the given statements.
+func interrupted(t *testing.T, statements ...string) (path string) {
+	t.Helper()
 	folder := t.TempDir()
 	made, cut := filepath.Join(folder, "made.db"), filepath.Join(folder, "cut.db")
 	db, err := enginetest.Plain(t, made).Conn(context.Background())
@@ -21,16 +58,10 @@ func TestReadingAfterAnInterruptedCreation(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	for _, statement := range []string{
-		`PRAGMA journal_mode = DELETE`, `PRAGMA cache_size = 2`, `CREATE TABLE other (x)`,
-		// Without the table of a program that uses the command document, this would be another program's database,
-		// and would stay as it is.
-		`CREATE TABLE agent_message (message_id, sender, recipient, message_type, payload, status, created_at,
-			delivered_at, retry_count, max_retries, error_message)`,
-		`BEGIN`,
-		`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n
-			WHERE i < 500) INSERT INTO other SELECT randomblob(1000) FROM n`,
-	} {
+	statements = slices.Concat([]string{`PRAGMA journal_mode = DELETE`, `PRAGMA cache_size = 2`}, statements,
+		[]string{`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500)
+			INSERT INTO other SELECT randomblob(1000) FROM n`})
+	for _, statement := range statements {
 		if _, err := db.ExecContext(t.Context(), statement); err != nil {
 			t.Fatal(err)
 		}
@@ -44,12 +75,5 @@ func TestReadingAfterAnInterruptedCreation(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r := enginetest.Open(t, cut)
-	if _, err := overview.Status(t.Context(), r.Ledger); err != nil {
-		t.Fatal(err)
-	}
-	var rows int
-	if err := enginetest.Plain(t, cut).QueryRow(`SELECT count(*) FROM other`).Scan(&rows); err != nil || rows != 0 {
-		t.Errorf("%d rows of the transaction that was cut, %v", rows, err)
-	}
+	return cut
 }
