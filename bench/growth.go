@@ -24,7 +24,7 @@ var growth = Case{
 		"settles the message.\n" +
 		"- now returns what the console shows first.\n" +
 		"- clear is a run of `clear_old` that finds nothing to do.\n\n" +
-		"The figures are medians of 300 runs each, except for poll (1,500 runs) and for status, now, and clear (20 runs). " +
+		"The figures are medians of 300 runs each, except for poll (1,500 runs) and for status, now, and clear (200 runs). " +
 		"`file_bytes` is the size of the file divided by the number of messages.",
 	Contestants: []Contestant{
 		{Name: "mailroom", Run: func(r *Run) Measures { return runGrowth(r, r.scaled(10_000_000, 20_000)) }},
@@ -74,10 +74,10 @@ func runGrowth(r *Run, rows int) Measures {
 		expect(len(must(delivery.Poll(r.ctx, e.Ledger, "worker3", 10)).Messages), 10)
 	})
 	sends := timed(n, nothing, send("worker3"))
-	few := r.scaled(20, 5)
-	status := timed(few, nothing, func() { must(overview.Status(r.ctx, e.Ledger)) })
-	now := timed(few, nothing, func() { must(overview.Now(r.ctx, e.Ledger)) })
-	clear := timed(few, nothing, func() { must(retention.ClearOld(r.ctx, e.Ledger, retention.ClearOptions{})) })
+	several := r.scaled(200, 5)
+	status := timed(several, nothing, func() { must(overview.Status(r.ctx, e.Ledger)) })
+	now := timed(several, nothing, func() { must(overview.Now(r.ctx, e.Ledger)) })
+	clear := timed(several, nothing, func() { must(retention.ClearOld(r.ctx, e.Ledger, retention.ClearOptions{})) })
 	return Measures{
 		"poll_us": microseconds(poll), "send_us": microseconds(sends), "wait_us": microseconds(wait), "claim_us": microseconds(claim),
 		"status_us": microseconds(status), "now_us": microseconds(now), "clear_us": microseconds(clear),

@@ -30,8 +30,6 @@ var remoteCase = Case{
 		{Measure: "hook_p95_ms", Want: 50, AtMost: true},
 		{Measure: "waiters_mib", Want: 60, AtMost: true},
 	},
-	Missed: "The longest times depend on what else the machine does. `hook_p95_ms` was 43 ms on a quiet machine and 54 ms while " +
-		"other programs used the machine.",
 }
 
 const remoteWaiters = 200
