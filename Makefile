@@ -117,14 +117,15 @@ terminal: ## install tmux, with which the tests type into agent hosts
 		echo "tmux is missing: agent hosts cannot be tested in a terminal. Install it" >&2; exit 1; }
 
 # SQLite is compiled on one core for each set of flags that the tests use. This compiles them at the same time, while
-# the downloads run.
+# the downloads run. It also compiles the client, which takes minutes on a new machine, and which TestClient builds.
 LIBRARIES := ./commands/... ./orchestrator/... ./tracing/...
 prepared: compiler
 	$(call announce)
 	@$(GO) build -p 2 $(LIBRARIES) & plain=$$!; \
 	$(GO) build -p 2 -race $(LIBRARIES) & race=$$!; \
+	CGO_ENABLED=0 $(GO) list -p 2 -export -tags client ./cmd/mailroom >/dev/null & client=$$!; \
 	$(GO) run $(STATICCHECK) -version >/dev/null 2>&1 & \
-	$(MAKE) --no-print-directory tools clients browsers database programs && wait $$plain && wait $$race
+	$(MAKE) --no-print-directory tools clients browsers database programs && wait $$plain && wait $$race && wait $$client
 
 # The packages whose tests open an engine.
 ENGINE := adoption agents bridge bridge/letters delivery exports hosts ledger messages overview questions reading removal retention router \

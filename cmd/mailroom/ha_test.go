@@ -52,7 +52,7 @@ func TestCluster(t *testing.T) {
 	trial := &trial{cluster: cluster, faults: faults, say: func(format string, args ...any) { t.Logf(format, args...) }}
 	report, folder := tortured(t, torture.Config{
 		Seed: seed, For: time.Duration(len(faults)) * 100 * time.Second,
-		Database: cluster.Address() + "&search_path=mailroom", Restart: trial.next, Log: t.Output(),
+		Database: cluster.Address() + "&search_path=mailroom", Restart: trial.next, Undoes: true, Log: t.Output(),
 	})
 	for _, problem := range report.Problems() {
 		t.Error(problem)
@@ -65,10 +65,8 @@ func TestCluster(t *testing.T) {
 	t.Logf("%d kills, %d sends acknowledged, %d left open, %d commands turned away, %d deliveries into inboxes, %d records of a reading undone",
 		report.Kills, report.Acknowledged, report.Unsure, report.TurnedAway, report.Deliveries["inbox"], report.Undone)
 	if t.Failed() {
-		t.Logf("the files, the history, the nodes' logs and a dump of the database are in %s", folder)
-		if err := cluster.Keep(t.Context(), folder); err != nil {
-			t.Log(err, cluster.Logs())
-		}
+		err := cluster.Keep(t.Context(), folder)
+		t.Logf("the files, the history, the nodes' logs and a dump of the database are in %s (%v)", folder, err)
 		return
 	}
 	os.RemoveAll(folder)
@@ -88,10 +86,11 @@ type trouble struct {
 	began, ended time.Time
 }
 
-// next injects the next fault, and waits until the cluster is healthy.
+// next injects the next fault, and waits until the cluster is healthy. After the last fault, it returns
+// torture.ErrEnough.
 func (a *trial) next() error {
 	if len(a.faults) == 0 {
-		return nil
+		return torture.ErrEnough
 	}
 	fault := a.faults[0]
 	a.faults = a.faults[1:]

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"mailroom/orchestrator/orchestratortest/helper"
 	"mailroom/orchestrator/orchestratortest/history"
@@ -286,20 +287,27 @@ var plants = []struct {
 		return " was marked as read by " + e.Process // one line for each ID, and the report does not list all
 	}},
 	{"message that became unread again although its reader ended well", "readings", func(s *scene) string {
-		e := s.unread()
-		return e.IDs[0] + " was handed to " + e.Process + " and never marked as read"
+		return s.neverRead(s.unread())
 	}},
-	{"message that became unread again long after the server failed", "readings", func(s *scene) string {
-		e := s.unread()
-		s.events = append(failure(), s.events...)
-		return e.IDs[0] + " was handed to " + e.Process + " and never marked as read"
-	}},
-	{"message whose reader's record the failing server undid, and which nobody gets again", "readings",
+	{"message that became unread again, and the server failed only before its reader began", "readings",
 		func(s *scene) string {
 			e := s.unread()
-			s.sql(`UPDATE message_trace SET error = 'planted' WHERE event = 'released' AND message_id = ?`, e.IDs[0])
-			s.failAt(e)
-			return e.IDs[0] + " was handed to " + e.Process + " and never marked as read"
+			s.failAt(s.began(e) - int64(time.Second))
+			return s.neverRead(e)
+		}},
+	{"message that became unread again, and the server failed only long after its reader ended", "readings",
+		func(s *scene) string {
+			e := s.unread()
+			s.failAt(e.At + int64(time.Minute))
+			return s.neverRead(e)
+		}},
+	{"message that became unread again because another reader ended, when the server failed", "readings",
+		func(s *scene) string {
+			e := s.unread()
+			s.sql(`UPDATE message_trace SET error = replace(error, '(process ', '(process 1') WHERE event = 'released'
+				AND message_id = ?`, e.IDs[0])
+			s.failAt(e.At)
+			return s.neverRead(e)
 		}},
 	{"answer that says busy", "exits", func(s *scene) string {
 		s.events = append(s.events, history.Event{Kind: history.Fault, Process: "planted.1", Text: "exit status 75"})
@@ -336,7 +344,7 @@ func TestTortureFindsPlantedBugs(t *testing.T) {
 	}
 	t.Run("record of a reading that the failing server undid", func(t *testing.T) {
 		s := copied(t, folder)
-		s.failAt(s.unread())
+		s.failAt(s.unread().At)
 		result, err := history.Check(t.Context(), torture.Evidence(s.folder, s.events))
 		if err != nil {
 			t.Fatal(err)

@@ -230,7 +230,7 @@ func (s *scene) swapRuns(agent string) string {
 // refusal selects messages to posted that failed an attempt for another reason than a refusal.
 const refusal = `SELECT t.message_id FROM message_trace t JOIN witness w ON w.change = 'insert'
 	AND w.message_id = t.message_id
-	WHERE t.event = 'attempt_failed' AND w.recipient = 'posted' AND t.error NOT LIKE '%refuses%'
+	WHERE t.event = 'attempt_failed' AND w.recipient = 'posted' AND t.error NOT LIKE '%rejected the message%'
 	  AND t.error NOT LIKE 'the attempt took%' AND t.error NOT LIKE 'the delivering%'`
 
 // hasRuns reports whether the folders and the diaries contain what the planted bugs need.

@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -219,23 +218,37 @@ func (s *scene) handed() *history.Event {
 func (s *scene) unread() *history.Event {
 	s.t.Helper()
 	e := s.handed()
+	ended := s.event(e.Process, history.Ended)
 	s.sql(`UPDATE message_trace SET event = 'released',
-		error = 'wait (process 1) ended before its answer was written; unread again'
-		WHERE event = 'read' AND message_id = ?`, e.IDs[0])
+		error = 'wait (process ' || ? || ') ended before its answer was written; unread again'
+		WHERE event = 'read' AND message_id = ?`, ended.PID, e.IDs[0])
 	return e
 }
 
-// failure returns the events of a failure of the server.
-func failure() []history.Event {
-	return []history.Event{{Kind: history.Failing, Process: "planted.1"}, {Kind: history.Repaired, Process: "planted.1"}}
+// neverRead returns the violation of a message that unread made unread again.
+func (s *scene) neverRead(e *history.Event) string {
+	return e.IDs[0] + " was handed to " + e.Process + " and never marked as read"
 }
 
-// failAt adds a failure of the server that happens while the reader of e runs.
-func (s *scene) failAt(e *history.Event) {
-	began := slices.IndexFunc(s.events, func(o history.Event) bool {
-		return o.Process == e.Process && o.Kind == history.Started
-	})
-	s.events = slices.Insert(s.events, began+1, failure()...)
+// event returns the event of a kind of a process.
+func (s *scene) event(process string, kind history.Kind) *history.Event {
+	s.t.Helper()
+	for i := range s.events {
+		if s.events[i].Process == process && s.events[i].Kind == kind {
+			return &s.events[i]
+		}
+	}
+	s.t.Fatalf("%s has no event %s", process, kind)
+	return nil
+}
+
+// began returns when the process of an event began.
+func (s *scene) began(e *history.Event) int64 { return s.event(e.Process, history.Started).At }
+
+// failAt adds a failure of the server at a time, which is over a millisecond later.
+func (s *scene) failAt(at int64) {
+	s.events = append(s.events, history.Event{At: at, Kind: history.Failing, Process: "planted.1"},
+		history.Event{At: at + int64(time.Millisecond), Kind: history.Repaired, Process: "planted.1"})
 }
 
 func (s *scene) file() string { return filepath.Join(s.folder, "solid", "filed.jsonl") }

@@ -20,7 +20,7 @@ var tortureFor = flag.Duration("torture-for", 30*time.Second, "how long torture 
 // meanwhile as after a power failure. A command may fail because the database is unavailable, but every promise must
 // hold for what was acknowledged.
 func TestTortureOnAServer(t *testing.T) {
-	report := tortureOnAServer(t, func(server string) (address string, restart func() error) {
+	report := tortureOnAServer(t, true, func(server string) (address string, restart func() error) {
 		return server, func() error { return postgrestest.Restart(server) }
 	})
 	if report.Crashed == 0 || report.Climbed == 0 {
@@ -31,15 +31,15 @@ func TestTortureOnAServer(t *testing.T) {
 
 // TestTortureBehindAPooler runs the torture behind pgbouncer, which is killed and restarted instead of the server.
 func TestTortureBehindAPooler(t *testing.T) {
-	tortureOnAServer(t, func(server string) (address string, restart func() error) {
+	tortureOnAServer(t, false, func(server string) (address string, restart func() error) {
 		pool := postgrestest.Pool(t, server, "transaction")
 		return pool.Past(server), pool.Restart
 	})
 }
 
-func tortureOnAServer(t *testing.T, way func(server string) (address string, restart func() error)) torture.Report {
+func tortureOnAServer(t *testing.T, undoes bool, way func(server string) (address string, restart func() error)) torture.Report {
 	t.Helper()
-	c := torture.Config{Seed: *tortureSeed, For: *tortureFor, Log: t.Output()}
+	c := torture.Config{Seed: *tortureSeed, For: *tortureFor, Undoes: undoes, Log: t.Output()}
 	if c.Seed == 0 {
 		c.Seed = rand.Uint64()
 	}
@@ -53,9 +53,9 @@ func tortureOnAServer(t *testing.T, way func(server string) (address string, res
 		t.Errorf("%d kills, %d messages read, %d restarts: something was not put to the test", report.Kills,
 			report.Handed, report.Restarts)
 	}
-	t.Logf("%d kills, %d restarts, %d sends acknowledged, %d left open, %d commands turned away, %d leases lost, %d deliveries into inboxes", report.Kills,
+	t.Logf("%d kills, %d restarts, %d sends acknowledged, %d left open, %d commands turned away, %d leases lost, %d deliveries into inboxes, %d records of a reading undone", report.Kills,
 		report.Restarts, report.Acknowledged, report.Unsure, report.TurnedAway, report.Crashed,
-		report.Deliveries["inbox"])
+		report.Deliveries["inbox"], report.Undone)
 	if t.Failed() {
 		t.Logf("again with: go test -tags postgres ./cmd/mailroom -run '^%s$' -torture-seed %d\nthe files and the history are in %s", t.Name(), c.Seed, folder)
 		return report

@@ -273,25 +273,24 @@ func (c *Cluster) Logs() string {
 
 // Keep copies the logs and a dump of the database into an existing folder, where they outlast Stop.
 func (c *Cluster) Keep(ctx context.Context, folder string) error {
-	leader, err := c.Leader(ctx)
-	if err != nil {
-		return err
-	}
-	dump := exec.CommandContext(ctx, filepath.Join(c.bin, "pg_dump"), "--host", "127.0.0.1",
-		"--port", strconv.Itoa(leader.port), "--username", "postgres", "--file", filepath.Join(folder, "database.sql"), "postgres")
-	if out, err := dump.CombinedOutput(); err != nil {
-		return fmt.Errorf("pg_dump: %w: %s", err, out)
-	}
+	var failed error
 	for _, n := range c.Nodes {
 		text, err := os.ReadFile(n.path("log"))
-		if err == nil {
-			err = os.WriteFile(filepath.Join(folder, n.Name+".log"), text, 0o600)
-		}
-		if err != nil {
-			return err
-		}
+		failed = errors.Join(failed, err, os.WriteFile(filepath.Join(folder, n.Name+".log"), text, 0o600))
 	}
-	return nil
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	leader, err := c.Leader(ctx)
+	if err != nil {
+		return errors.Join(failed, err)
+	}
+	dump := exec.CommandContext(ctx, filepath.Join(c.bin, "pg_dump"), "--host", "127.0.0.1",
+		"--port", strconv.Itoa(leader.port), "--username", "postgres", "--file", filepath.Join(folder, "database.sql"),
+		"postgres")
+	if out, err := dump.CombinedOutput(); err != nil {
+		failed = errors.Join(failed, fmt.Errorf("pg_dump: %w: %s", err, out))
+	}
+	return failed
 }
 
 // Stop kills all processes and removes the folder.

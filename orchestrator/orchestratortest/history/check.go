@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 )
 
 // Violation is a guarantee that was violated.
@@ -35,7 +34,7 @@ type Result struct {
 	Climbed     int            // attempts that failed
 	Traced      int            // rows of message_trace
 	Torn        int            // incomplete lines in files
-	Undone      int            // messages that were handed out and became unread again because the server failed
+	Undone      int            // messages that became unread again because the failing server undid a record
 }
 
 // Checks lists the names of the checks, in their order, and their meanings.
@@ -52,7 +51,7 @@ var Checks = []struct{ Name, About string }{
 		" Only one command ran at a time. Each answer agrees with the trace, unless that attempt was lost."},
 	{"arrival order", "Messages with the same sender, recipient, and priority arrived in order. Only a message with a failed attempt came later."},
 	{"reports", "Every dead letter caused one `error_report`."},
-	{"readings", "Each message went to one reader, or to a second reader after the first one died or the server failed. A reader received every message that is marked as read."},
+	{"readings", "Each message went to one reader, or to a second reader after the first one died. A reader received every message that is marked as read."},
 	{"integrity", "`PRAGMA integrity_check` found no error."},
 }
 
@@ -159,11 +158,11 @@ func (c *checker) reports() {
 const system = "system"
 
 // readings compares the messages that readers got with the read events in the trace. A message that a killed reader
-// got may still be unread, and another reader then gets it. The same holds for a reader near a failure of the server,
-// which may undo the record that the answer was written.
+// got may still be unread, and another reader then gets it. The same holds if the failing server undid the record that
+// the answer was written.
 func (c *checker) readings() {
 	killed := c.killed()
-	began, failed := c.nearFailure()
+	undone := c.undone()
 	type reading struct{ process, id string }
 	handed := map[reading]int{}
 	times := map[string]int{}
@@ -201,52 +200,12 @@ func (c *checker) readings() {
 	for r, n := range handed {
 		switch {
 		case read[r] >= n || killed[r.process]:
-		case failed[r.process] && c.messages[r.id].unreadAgain(began[r.process]):
+		case undone(r.process, r.id):
 			c.result.Undone++
 		default:
 			c.violated("readings", "%s was handed to %s and never marked as read", r.id, r.process)
 		}
 	}
-}
-
-// unreadAgain reports whether the message became unread after a time because its reader ended before its answer was
-// known to be written.
-func (m *message) unreadAgain(after int64) bool {
-	return m != nil && slices.ContainsFunc(m.trace, func(t *traced) bool {
-		at, err := time.Parse(layout, t.at)
-		return err == nil && at.UnixNano() > after && t.event == "released" && strings.HasSuffix(t.err, unwritten)
-	})
-}
-
-// unsynced is the maximum time after which a commit that nobody waits for is on disk. Source: PostgreSQL's manual,
-// "Asynchronous Commit": three times wal_writer_delay, which is 200 ms.
-const unsynced = 600 * time.Millisecond
-
-// nearFailure returns when each process began, and the processes that ran while the server failed or at most unsynced
-// before.
-func (c *checker) nearFailure() (began map[string]int64, failed map[string]bool) {
-	began, failed = map[string]int64{}, map[string]bool{}
-	running, recent, failing := map[string]bool{}, map[string]int64{}, false
-	for _, e := range c.Events {
-		switch e.Kind {
-		case Started:
-			began[e.Process], running[e.Process], failed[e.Process] = e.At, true, failing
-		case Ended:
-			delete(running, e.Process)
-			recent[e.Process] = e.At
-		case Failing:
-			failing = true
-			for process := range running {
-				failed[process] = true
-			}
-			for process, at := range recent {
-				failed[process] = failed[process] || e.At-at <= int64(unsynced)
-			}
-		case Repaired:
-			failing = false
-		}
-	}
-	return began, failed
 }
 
 // killed returns the processes that were killed.

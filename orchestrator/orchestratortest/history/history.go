@@ -27,8 +27,8 @@ const (
 	Acknowledged Kind = "acknowledged" // a send was answered as stored on disk
 	Unsure       Kind = "unsure"       // the database was unavailable to a send, which may have been stored or not
 	Handed       Kind = "handed"       // a reader got messages
-	Failing      Kind = "failing"      // the database's server is about to fail
-	Repaired     Kind = "repaired"     // the server works again
+	Failing      Kind = "failing"      // the database's server is about to fail, which may undo unsynced commits
+	Repaired     Kind = "repaired"     // the server works again; comes after each Failing
 	Fault        Kind = "fault"        // an answer or an exit that is never allowed
 )
 
@@ -44,8 +44,9 @@ type Event struct {
 	Sender    string   `json:"sender,omitempty"`
 	Recipient string   `json:"recipient,omitempty"`
 	Priority  int      `json:"priority,omitempty"`
-	IDs       []string `json:"ids,omitempty"` // messages that the reader got
-	Text      string   `json:"text,omitempty"`
+	IDs       []string `json:"ids,omitempty"`  // messages that the reader got
+	PID       int      `json:"pid,omitempty"`  // of a process that ended
+	Text      string   `json:"text,omitempty"` // for Ended, the exit status and the standard error
 }
 
 // Log writes a history to a file with one event per line. It is safe for concurrent use.

@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -117,15 +118,26 @@ func (o *office) endLeases(dead []string, patience time.Duration) error {
 	return err
 }
 
+// ErrEnough is returned by a Restart that must not be called again.
+var ErrEnough = errors.New("the server fails no more")
+
 // restart restarts the server every few seconds, as after a short power failure.
 func (o *office) restart(name string, random *rand.Rand) {
 	for o.Restart != nil && pause(o.ctx, between(random, 6*time.Second, 10*time.Second)) {
-		o.log.Add(history.Event{Kind: history.Failing, Process: name})
-		if err := o.Restart(); err != nil {
+		if o.Undoes {
+			o.log.Add(history.Event{Kind: history.Failing, Process: name})
+		}
+		err := o.Restart()
+		if o.Undoes {
+			o.log.Add(history.Event{Kind: history.Repaired, Process: name})
+		}
+		if errors.Is(err, ErrEnough) {
+			return
+		}
+		if err != nil {
 			o.fault(name, err)
 			return
 		}
-		o.log.Add(history.Event{Kind: history.Repaired, Process: name})
 		o.tally.restarts.Add(1)
 	}
 }

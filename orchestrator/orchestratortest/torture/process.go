@@ -88,7 +88,8 @@ func (p *process) wait(allowed ...int) {
 	p.mu.Unlock()
 	p.o.register.remove(p)
 	status := p.cmd.ProcessState.ExitCode()
-	p.o.log.Add(history.Event{Kind: history.Ended, Process: p.name, Text: strings.TrimSpace(p.cmd.ProcessState.String() + "\n" + p.errors.String())})
+	p.o.log.Add(history.Event{Kind: history.Ended, Process: p.name, PID: p.cmd.ProcessState.Pid(),
+		Text: strings.TrimSpace(p.cmd.ProcessState.String() + "\n" + p.errors.String())})
 	for _, s := range append(allowed, 0) {
 		if status == s {
 			return

@@ -28,9 +28,11 @@ type Config struct {
 	Log     io.Writer     // progress messages for people
 
 	// Database is the address of an empty place on a PostgreSQL server. If it is "", the database is a file in the
-	// folder. Restart, if not nil, restarts that server without a clean shutdown. It is called every few seconds.
+	// folder. Restart, if not nil, restarts that server, or a program in front of it, without a clean shutdown. It is
+	// called every few seconds until it returns ErrEnough. Undoes is set if it may undo commits that are not synced.
 	Database string
 	Restart  func() error
+	Undoes   bool
 }
 
 // Names of the files in a run's folder.

@@ -20,7 +20,7 @@ type dbFile struct {
 	path string
 	log  *slog.Logger
 
-	found  atomic.Bool // there was a non-empty database at path; if it is gone, none is created
+	found  atomic.Bool // there was a database at path; if it is gone, none is created
 	making atomic.Bool // Create was called: a database may be created, even beside the tables of another program
 
 	fileMu sync.Mutex

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"mailroom/orchestrator/orchestratortest/enginetest"
@@ -31,8 +32,8 @@ func TestReadingAfterAnInterruptedCreation(t *testing.T) {
 	}
 }
 
-// A process that is killed while it creates the file leaves a journal, and another process empties the file. A third
-// process, which had found the unfinished file before, creates the database.
+// TestCreatingAfterAnInterruptedCreation opens a file whose creator was killed. SQLite then empties the file, which is
+// no reason not to create the database in it.
 func TestCreatingAfterAnInterruptedCreation(t *testing.T) {
 	t.Parallel()
 	path := interrupted(t, `BEGIN`, `CREATE TABLE other (x)`)
@@ -44,6 +45,22 @@ func TestCreatingAfterAnInterruptedCreation(t *testing.T) {
 	}
 	if created, err := r.Store.Create(); err != nil || !created {
 		t.Errorf("created: %t, %v", created, err)
+	}
+}
+
+// TestRemovedWithAJournal opens a database with a journal, which is then removed with it. No other database is
+// created, because there was one.
+func TestRemovedWithAJournal(t *testing.T) {
+	t.Parallel()
+	path := interrupted(t, `CREATE TABLE other (x)`, `BEGIN`)
+	r := enginetest.Open(t, path)
+	for _, suffix := range []string{"", "-journal"} {
+		if err := os.Remove(path + suffix); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := r.Store.Create(); err == nil || !strings.Contains(err.Error(), "was removed") {
+		t.Errorf("creating: %v, want that the database was removed", err)
 	}
 }
 

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"os"
 	"sync"
@@ -239,12 +240,29 @@ func (s *Store) tryAnyReader() (*conn, int, error) {
 	return c, version, err
 }
 
-// journalExists reports whether there is a rollback journal, which a power cut may have left while the file was
-// being created. The first connection that can write undoes the unfinished changes; no reader can open the file
+// journalExists reports whether there is a rollback journal, which a power cut or a kill may have left while the file
+// was being created. The first connection that can write undoes the unfinished changes; no reader can open the file
 // before that.
 func journalExists(path string) bool {
 	_, err := os.Stat(path + "-journal")
 	return err == nil
+}
+
+// isUnborn reports whether the database is not complete yet: the process that creates it still writes, or was killed.
+// SQLite empties such a file when it rolls back the journal, because the journal contains that the file was empty.
+func isUnborn(path string) bool {
+	journal, err := os.Open(path + "-journal")
+	if err != nil {
+		return false
+	}
+	defer journal.Close()
+	// Source: https://sqlite.org/fileformat.html#the_rollback_journal
+	var header struct {
+		Magic                 [8]byte
+		Records, Nonce, Pages uint32 // Pages is the size of the file before the transaction
+	}
+	err = binary.Read(journal, binary.BigEndian, &header)
+	return err == nil && string(header.Magic[:]) == "\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" && header.Pages == 0
 }
 
 func walExists(path string) bool {

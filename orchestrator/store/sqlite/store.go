@@ -94,9 +94,8 @@ func Open(o Options) (*Store, error) {
 		sockets.Detector, sockets.Exists, sockets.Linger = s.detectChanges, s.Exists, 2*time.Second
 		s.bell, s.closeEar, s.closeRinger = sockets, sockets.Close, sockets.CloseRinger
 	}
-	// A file with a rollback journal is not a database yet if its creator was killed: SQLite empties it. The file is
-	// looked at twice, because another process may do so between the looks.
-	s.found.Store(statErr == nil && info.Size() > 0 && !journalExists(path) && !s.missing())
+	// The second look at the file is for a process that empties it between the first look and that at the journal.
+	s.found.Store(statErr == nil && info.Size() > 0 && !isUnborn(path) && !s.missing())
 	s.backend = &backend{s: s, turn: newTurnstile(path)}
 	s.writer = &store.Writer{Backend: s.backend, Bell: s.bell, Log: s.log, Busy: s.busy, Begin: o.Begin, End: o.End}
 	s.commits.s = s
