@@ -292,7 +292,7 @@ var plants = []struct {
 	{"message that became unread again, and the server failed only before its reader began", "readings",
 		func(s *scene) string {
 			e := s.unread()
-			s.failAt(s.began(e) - int64(time.Second))
+			s.failAt(s.began(e) - int64(time.Minute))
 			return s.neverRead(e)
 		}},
 	{"message that became unread again, and the server failed only long after its reader ended", "readings",

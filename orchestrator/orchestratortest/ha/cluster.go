@@ -276,7 +276,10 @@ func (c *Cluster) Keep(ctx context.Context, folder string) error {
 	var failed error
 	for _, n := range c.Nodes {
 		text, err := os.ReadFile(n.path("log"))
-		failed = errors.Join(failed, err, os.WriteFile(filepath.Join(folder, n.Name+".log"), text, 0o600))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(folder, n.Name+".log"), text, 0o600)
+		}
+		failed = errors.Join(failed, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

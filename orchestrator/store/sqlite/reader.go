@@ -249,7 +249,7 @@ func journalExists(path string) bool {
 }
 
 // isUnborn reports whether the database is not complete yet: the process that creates it still writes, or was killed.
-// SQLite empties such a file when it rolls back the journal, because the journal contains that the file was empty.
+// SQLite empties such a file when it rolls back the journal, because the journal's header contains the size 0.
 func isUnborn(path string) bool {
 	journal, err := os.Open(path + "-journal")
 	if err != nil {

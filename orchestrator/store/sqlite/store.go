@@ -66,8 +66,9 @@ type Store struct {
 	watch observer // see Watch
 }
 
-// Open prepares a store. It accesses the disk only to reject a path that cannot be a database. The file is opened by
-// the first operation that needs it, and created by the first write or by Create.
+// Open prepares a store. It accesses the disk only to reject a path that cannot be a database, and to find out whether
+// there is a database. The file is opened by the first operation that needs it, and created by the first write or by
+// Create.
 func Open(o Options) (*Store, error) {
 	if strings.ContainsRune(o.Path, 0) || o.Path == "" {
 		return nil, orchestrator.Errorf(orchestrator.InvalidParams, "the path of the database must not be empty or contain a NUL character").
@@ -94,7 +95,7 @@ func Open(o Options) (*Store, error) {
 		sockets.Detector, sockets.Exists, sockets.Linger = s.detectChanges, s.Exists, 2*time.Second
 		s.bell, s.closeEar, s.closeRinger = sockets, sockets.Close, sockets.CloseRinger
 	}
-	// The second look at the file is for a process that empties it between the first look and that at the journal.
+	// Another process may empty the file after the Stat and before isUnborn, so the size is checked again.
 	s.found.Store(statErr == nil && info.Size() > 0 && !isUnborn(path) && !s.missing())
 	s.backend = &backend{s: s, turn: newTurnstile(path)}
 	s.writer = &store.Writer{Backend: s.backend, Bell: s.bell, Log: s.log, Busy: s.busy, Begin: o.Begin, End: o.End}
